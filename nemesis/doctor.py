@@ -6,17 +6,15 @@ Owns the examination. Each answer is that of whoever would do it, asked or tried
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
-from enum import StrEnum
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from nemesis.cluster.faketime import why_no_faketime
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_probe import TRIALS, probed
 from nemesis.cluster.system import UnsupportedError
-from nemesis.faults.targets import Role
-from nemesis.faults.values import Fault
+from nemesis.faults.catalogue import FAULTS
 from nemesis.pipeline.java import java_available
 from nemesis.systems.catalogue import NAMES, missing
 
@@ -56,32 +54,12 @@ def examined() -> Examined:
     )
 
 
-def samples() -> tuple[Fault, ...]:
-    """One fault of each kind."""
-    return tuple(_sample(kind) for kind in get_args(Fault))
-
-
-def _sample(kind: type[Fault]) -> Fault:
-    hints = get_type_hints(kind)
-    needed = [field.name for field in fields(kind) if field.default is MISSING]
-    return kind(**{name: _any(hints[name]) for name in needed})
-
-
-def _any(hint: Any) -> Any:
-    """Something that stands in a fault that is only asked about."""
-    if hint is int:
-        return 1
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return next(iter(hint))
-    return Role.ONE.value
-
-
 def _faults_of(kind: ClusterKind) -> WhyNot:
     try:
         host = new_host(kind, Path(), NODES)
     except UnsupportedError as error:
-        return dict.fromkeys((fault.kind for fault in samples()), str(error))
-    return {fault.kind: host.unsupported(fault) for fault in samples()}
+        return dict.fromkeys(FAULTS, str(error))
+    return {kind: host.lacks(fault.need) for kind, fault in FAULTS.items()}
 
 
 def _machine() -> WhyNot:

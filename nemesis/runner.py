@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,12 +27,13 @@ from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import System, UnsupportedError
+from nemesis.faults.catalogue import PACKAGES
 from nemesis.faults.injector import Injector, is_set_within
+from nemesis.faults.needs import Need
 from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
 from nemesis.history.writer import HistoryWriter
-from nemesis.packages import CLOCKS, OF_DISKS, Package, leader_fault
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
 from nemesis.systems.foreign import ForeignSystem
@@ -73,7 +74,7 @@ class RunOptions:
     """
 
     seed: int
-    nemesis: tuple[Package, ...] = ()
+    nemesis: tuple[str, ...] = ()
     variant: str | None = None
     workload: Workload = Workload.APPEND
     strict_acks: bool = False
@@ -195,8 +196,10 @@ def _new_cluster(folder: Path, options: RunOptions) -> ReplicaCluster | ForeignS
 
 
 def _check_supported(system: System, options: RunOptions, schedule: Schedule) -> None:
-    asked = (*schedule.faults, *(leader_fault(Random(0), package) for package in options.nemesis))
-    reasons = {fault.kind: system.unsupported(fault) for fault in asked}
+    asked = {fault.kind: fault.need for fault in schedule.faults} | {
+        word: PACKAGES[word].need for word in options.nemesis
+    }
+    reasons = {kind: system.lacks(need) for kind, need in asked.items()}
     said = [f"{name}: {why}" for name, why in reasons.items() if why is not None]
     if said:
         raise UnsupportedError(f"a cluster of the kind {options.kind} cannot do what is asked for: {'; '.join(said)}")
@@ -384,15 +387,13 @@ def that_can_break_disks(cluster: ReplicaOptions) -> ReplicaOptions:
     return replace(small, server=_server_in_hand(cluster), can_break_disks=True)
 
 
-def in_hand(cluster: ReplicaOptions, packages: Sequence[Package], schedule: Schedule | None = None) -> ReplicaOptions:
-    """The same cluster, of nodes that can be told whatever these faults need to tell them."""
-    if Package.KILL_AT in packages or (schedule is not None and schedule.stands_still):
+def in_hand(cluster: ReplicaOptions, needs: Collection[Need]) -> ReplicaOptions:
+    """The same cluster, of nodes that can be told whatever faults with these needs have to tell them."""
+    if Need.STANDING_STILL in needs:
         cluster = that_can_stand_still(cluster)
-    if not CLOCKS.isdisjoint(packages) or (schedule is not None and schedule.sets_clocks):
+    if Need.TIMERS in needs or Need.WALL_CLOCKS in needs:
         cluster = with_clocks_in_hand(cluster)
-    if not OF_DISKS.isdisjoint(packages) or (schedule is not None and schedule.breaks_disks):
-        cluster = that_can_break_disks(cluster)
-    return cluster
+    return that_can_break_disks(cluster) if Need.DISKS in needs else cluster
 
 
 def _server_in_hand(cluster: ReplicaOptions) -> tuple[str, ...]:

@@ -11,17 +11,10 @@ import json
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from nemesis.faults.catalogue import fault_from_json
+from nemesis.faults.fault import Fault
+from nemesis.faults.needs import Need
 from nemesis.faults.targets import Target
-from nemesis.faults.values import (
-    ChangeVoters,
-    ClockFault,
-    DiskFault,
-    Fault,
-    KillAt,
-    ReplaceDisk,
-    fault_from_json,
-    fault_to_json,
-)
 
 STEPS_MAX = 100_000
 
@@ -94,29 +87,9 @@ class Schedule:
         return tuple(step.action.fault for step in self.steps if isinstance(step.action, Inject))
 
     @property
-    def changes_voters(self) -> bool:
-        """Whether it needs a cluster whose voters can be changed."""
-        return any(isinstance(fault, ChangeVoters) for fault in self.faults)
-
-    @property
-    def replaces_disks(self) -> bool:
-        """Whether it needs brokers whose disks can be replaced, with the votes that are on them."""
-        return any(isinstance(fault, ReplaceDisk) for fault in self.faults)
-
-    @property
-    def stands_still(self) -> bool:
-        """Whether it needs replicas that can be told to stand still."""
-        return any(isinstance(fault, KillAt) for fault in self.faults)
-
-    @property
-    def sets_clocks(self) -> bool:
-        """Whether it needs nodes whose clocks can be set."""
-        return any(isinstance(fault, ClockFault) for fault in self.faults)
-
-    @property
-    def breaks_disks(self) -> bool:
-        """Whether it needs replicas whose disks can be broken."""
-        return any(isinstance(fault, DiskFault) for fault in self.faults)
+    def needs(self) -> frozenset[Need]:
+        """What it needs of a cluster."""
+        return frozenset(fault.need for fault in self.faults)
 
     def to_json(self) -> str:
         """``schedule.json``: the same schedule gives the same bytes."""
@@ -140,7 +113,7 @@ def schedule_from_json(text: str) -> Schedule:
 def _action_to_json(action: Action) -> dict[str, Any]:
     match action:
         case Inject():
-            fault = fault_to_json(action.fault)
+            fault = action.fault.to_json()
             return {"action": "inject", "fault_id": action.fault_id, "fault": fault, "draw": action.draw}
         case Heal():
             return {"action": "heal", "fault_id": action.fault_id}

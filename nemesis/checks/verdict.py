@@ -246,6 +246,8 @@ def _gaps(counts: RunCounts, complete: bool, shows_logs: bool) -> Iterator[str]:
     if counts.harness_failures:
         what = "the replicas did not agree in time, voters or partitions were not back where they should be"
         yield f"{counts.harness_failures} times {what}, a log could not be read, or damage was not noticed"
+    if counts.faults_tried and not counts.faults:
+        yield "no fault struck: all that were tried were refused, or came to nothing"
 
 
 def _wants(counts: RunCounts, shows_logs: bool) -> Iterator[str]:
@@ -259,9 +261,7 @@ def _wants(counts: RunCounts, shows_logs: bool) -> Iterator[str]:
 def _warnings(counts: RunCounts) -> Iterator[str]:
     if counts.append_weak:
         yield f"{counts.append_weak} writes asked for less than all replicas: that they are kept was not promised"
-    if counts.faults_tried and not counts.faults:
-        yield "no fault was done: all that were tried were refused, or came to nothing"
-    elif counts.faults and not faults_bit(counts):
+    if counts.faults and not faults_bit(counts):
         yield "the faults did not bite: no leader was seen to change after the first of them was done"
 
 

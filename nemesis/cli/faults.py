@@ -8,14 +8,14 @@ from __future__ import annotations
 import click
 
 from nemesis.drawing import flip_flop_schedule, random_schedule
-from nemesis.packages import USUAL, Package
+from nemesis.faults.catalogue import PACKAGES, USUAL
 from nemesis.schedule import Schedule
 
 NO_FAULTS = "none"
 WEIGHT_MAX = 100
 
 
-def _packages(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[Package, ...] | None:
+def _packages(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     """Read ``partition,kill:3``; ``none`` is no package at all, an absent option says nothing.
 
     A package with a weight is named as often as that.
@@ -32,23 +32,23 @@ def _packages(context: click.Context, parameter: click.Parameter, value: str | N
     return tuple(named)
 
 
-def _weighted(word: str, value: str) -> list[Package]:
+def _weighted(word: str, value: str) -> list[str]:
     name, sign, number = word.partition(":")
     weight = int(number) if number.isdecimal() else 0 if sign else 1
-    if name not in set(Package) or not 1 <= weight <= WEIGHT_MAX:
+    if name not in PACKAGES or not 1 <= weight <= WEIGHT_MAX:
         raise _refusal(value)
-    return [Package(name)] * weight
+    return [name] * weight
 
 
 def _refusal(value: str) -> click.BadParameter:
-    known = ", ".join(Package)
+    known = ", ".join(PACKAGES)
     return click.BadParameter(
         f"{value!r}: give some of {known}, separated by commas, and behind a colon a weight from 1 to {WEIGHT_MAX} for "
         f"what is to come more often; or {NO_FAULTS}"
     )
 
 
-def drawn_schedule(*, seed: int, packages: tuple[Package, ...], time_limit_s: float, flip_flop: bool) -> Schedule:
+def drawn_schedule(*, seed: int, packages: tuple[str, ...], time_limit_s: float, flip_flop: bool) -> Schedule:
     """The schedule that these options ask for. Raises ValueError where there is too little time."""
     make = flip_flop_schedule if flip_flop else random_schedule
     return make(seed=seed, packages=packages, time_limit_s=time_limit_s)
@@ -58,7 +58,7 @@ nemesis_option = click.option(
     "--nemesis",
     callback=_packages,
     metavar="NAMES",
-    help=f"{', '.join(Package)}; NAME:WEIGHT to draw one more often; or {NO_FAULTS}. [default: {','.join(USUAL)}]",
+    help=f"{', '.join(PACKAGES)}; NAME:WEIGHT to draw one more often; or {NO_FAULTS}. [default: {','.join(USUAL)}]",
 )
 
 flip_flop_option = click.option(

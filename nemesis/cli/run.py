@@ -27,8 +27,8 @@ from nemesis.cli.judge import choose_engine, engine_option, judge_and_tell, juni
 from nemesis.cli.progress import progress_shown
 from nemesis.cli.workload import KEYS_DEFAULT, cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
+from nemesis.faults.catalogue import USUAL, needed_by
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
-from nemesis.packages import USUAL, Package
 from nemesis.schedule import Schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 
@@ -118,16 +118,11 @@ def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
     workload = workload_asked(given)
     schedule, packages = _plan_schedule(given, seed)
     given = given | _shaped_for(schedule, given)
-    cluster = cluster_for(
-        workload,
-        replica_options(given),
-        given,
-        changes_voters=schedule.changes_voters or Package.MEMBERSHIP in packages,
-        replaces_disks=schedule.replaces_disks or Package.REPLACE_DISK in packages,
-    )
+    needs = schedule.needs | needed_by(packages)
+    cluster = cluster_for(workload, replica_options(given), given, needs)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
-    cluster = in_hand(cluster, packages, schedule)
+    cluster = in_hand(cluster, needs)
     options = RunOptions(
         seed=seed,
         nemesis=tuple(packages),
@@ -151,10 +146,10 @@ def _shaped_for(schedule: Schedule, given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shape.items() if given[name] is None}
 
 
-def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[Package, ...]]:
+def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[str, ...]]:
     """The schedule that was asked for, and the packages that it was made of, if any."""
     asked: Schedule | None = given["schedule"]
-    packages: tuple[Package, ...] | None = given["nemesis"]
+    packages: tuple[str, ...] | None = given["nemesis"]
     if asked is not None and packages is not None:
         raise click.UsageError("--schedule and --nemesis exclude each other: a schedule says which faults there are")
     if asked is not None and given["flip_flop"]:

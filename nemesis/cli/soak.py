@@ -33,7 +33,7 @@ from nemesis.cli.workload import (
     workload_options,
 )
 from nemesis.cluster.kinds import ClusterKind
-from nemesis.packages import USUAL, Package
+from nemesis.faults.catalogue import USUAL, needed_by
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER
 
@@ -178,13 +178,7 @@ def _options(given: Mapping[str, Any]) -> RunOptions:
     from nemesis.runner import RunOptions, in_hand
 
     workload, packages = workload_asked(given), _packages(given)
-    cluster = cluster_for(
-        workload,
-        replica_options(given),
-        given,
-        changes_voters=Package.MEMBERSHIP in packages,
-        replaces_disks=Package.REPLACE_DISK in packages,
-    )
+    cluster = cluster_for(workload, replica_options(given), given, needed_by(packages))
     return RunOptions(
         seed=0,
         nemesis=packages,
@@ -196,11 +190,11 @@ def _options(given: Mapping[str, Any]) -> RunOptions:
         rate=given["rate"],
         final_time_limit=given["final_time_limit"],
         kind=ClusterKind(given["cluster"]),
-        cluster=in_hand(cluster, packages),
+        cluster=in_hand(cluster, needed_by(packages)),
     )
 
 
-def _packages(given: Mapping[str, Any]) -> tuple[Package, ...]:
+def _packages(given: Mapping[str, Any]) -> tuple[str, ...]:
     return USUAL if given["nemesis"] is None else given["nemesis"]
 
 

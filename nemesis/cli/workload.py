@@ -5,12 +5,13 @@ Owns their names and defaults, and the cluster that a workload on objects needs:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nemesis.faults.needs import Need
 from nemesis.systems.catalogue import HIGHWATER, NAMES, UnknownSystemError, fetch, needs_of
 
 if TYPE_CHECKING:
@@ -109,25 +110,25 @@ def _check_used_so(system: str, workload: str, reads: str | None) -> None:
 
 
 def cluster_for(
-    workload: Workload, cluster: ReplicaOptions, given: Mapping[str, Any], *, changes_voters: bool, replaces_disks: bool
+    workload: Workload, cluster: ReplicaOptions, given: Mapping[str, Any], needs: Collection[Need]
 ) -> ReplicaOptions:
     """The cluster as the workload and the faults need it. Raises click.UsageError for what does not go together."""
     from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 
     if not workload.is_on_objects:
-        if changes_voters:
+        if Need.VOTERS in needs:
             raise click.UsageError(
                 f"membership means nothing to the workload {workload}: who has the partitions is not voted on, and a "
                 f"disk that is wiped takes their records with it; give --workload {' or '.join(WORKLOADS[1:])}"
             )
         return cluster
-    if replaces_disks:
+    if Need.OTHER_DISKS in needs:
         raise click.UsageError(
             f"replace-disk is about the records of topics, and the workload {workload} has none: membership replaces "
             "the disks of those who vote on objects"
         )
     store = StoreOptions(reads=Reads(given["reads"] or Reads.LINEARIZABLE))
-    if changes_voters:
+    if Need.VOTERS in needs:
         store = replace(store, snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)
     topics = replace(cluster.topics, topic_count=0)
     return replace(cluster, topics=topics, store=store)

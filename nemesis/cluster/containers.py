@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nemesis.cluster.closing import closed_by
 from nemesis.cluster.containers_engine import Engine, find_engine
-from nemesis.cluster.containers_kernel import why_not_done
+from nemesis.cluster.containers_kernel import lacked_by_containers
 from nemesis.cluster.containers_network import ContainerNetwork
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.host import SERVICE_PORT
@@ -23,7 +23,7 @@ from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.processes_by_node import ProcessesByNode
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CONTROL
-from nemesis.faults.values import Fault, LimitMemory
+from nemesis.faults.needs import Need
 from nemesis.reaper import LABEL, Reaper
 
 IMAGE = "highwater-replica"
@@ -75,11 +75,9 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
         """The one of the image."""
         return "python"
 
-    def unsupported(self, fault: Fault) -> str | None:
+    def lacks(self, need: Need) -> str | None:
         """What processes and links can suffer here; and memory, if the engine can limit it."""
-        if isinstance(fault, LimitMemory):
-            return self._engine.why_no_memory_limits()
-        return why_not_done(fault)
+        return self._engine.why_no_memory_limits() if need is Need.MEMORY else lacked_by_containers(need)
 
     async def open(self) -> None:
         """Make the networks, and what takes them away again. Raises NodeFailedError."""

@@ -12,15 +12,12 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
-from nemesis.cluster.local import simulator_only
-from nemesis.cluster.netns_links import WHY_PROXIES_ONLY, needs_of
-from nemesis.cluster.netns_probe import probed
+from nemesis.cluster.netns_links import WHY_PROXIES_ONLY, lacked_by_kernel
 from nemesis.cluster.netns_rules import Shaped, filter_script, reset_words, shape_script, unshape_words
 from nemesis.cluster.netns_tools import ToolError, run_tool, tool
 from nemesis.cluster.system import NodeFailedError
 from nemesis.faults.links import CLIENTS
-from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import CutClients, CutLink, DiskFault, Fault, KillAt, Partition
+from nemesis.faults.needs import IMPAIRED_LINKS, IN_SIMULATOR_ONLY, Need
 
 
 def why_not_entered() -> str | None:
@@ -37,21 +34,24 @@ def why_not_entered() -> str | None:
     return None
 
 
-def why_not_done(fault: Fault) -> str | None:
-    """Why containers cannot be struck by such a fault; absent if they can.
+def lacked_by_containers(need: Need) -> str | None:
+    """Why containers cannot be struck by what needs this; absent if they can.
 
     Processes can be broken by whoever may use the engine, links by root alone, disks not at all.
     """
-    if isinstance(fault, KillAt):
-        return "the first process of a container cannot stand still: signals that it sends itself do not reach it"
-    if isinstance(fault, DiskFault):
-        return "what a container writes belongs to its own users: disks are broken where nodes are processes"
-    if not isinstance(fault, NetworkFault | Partition | CutLink | CutClients):
-        return simulator_only(fault)
-    if not isinstance(fault, NetworkFault):
-        return why_not_entered()
-    needed = needs_of(fault)
-    return WHY_PROXIES_ONLY if needed is None else why_not_entered() or probed()[needed]
+    match need:
+        case Need.STANDING_STILL:
+            return "the first process of a container cannot stand still: signals that it sends itself do not reach it"
+        case Need.DISKS:
+            return "what a container writes belongs to its own users: disks are broken where nodes are processes"
+        case Need.SIMULATOR:
+            return IN_SIMULATOR_ONLY
+        case Need.CUTS:
+            return why_not_entered()
+        case Need.CONVERSATIONS:
+            return WHY_PROXIES_ONLY
+        case _:
+            return (why_not_entered() or lacked_by_kernel(need)) if need in IMPAIRED_LINKS else None
 
 
 class ContainerKernel:

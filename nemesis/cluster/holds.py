@@ -7,11 +7,14 @@ them. Source: Toxiproxy's latency, bandwidth and slow_close; for losses, TCP's r
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from contextlib import suppress
 from random import Random
-from typing import assert_never
 
-from nemesis.faults.network import Bandwidth, Delay, Loss, SlowClose
+from nemesis.faults.impairments import Bandwidth, CorruptEgress, Delay, Loss, NetworkFault, SlowClose
+from replica.records import CorruptRecordError, batch_size_at, scan_batches
+from replica.records.batch import CRC_AT
 
 CHUNK_BYTES = 1 << 16
 RETRANSMITTED_MAX = 6
@@ -37,6 +40,10 @@ class Hold:
     def end_s(self) -> float:
         """How many seconds to hold back the end of a connection that ends now."""
         return 0.0
+
+    def passed(self, chunk: bytes) -> bytes:
+        """What becomes of bytes that pass."""
+        return chunk
 
 
 class Late(Hold):
@@ -103,7 +110,41 @@ class SlowEnd(Hold):
         return self._delay_s
 
 
-def hold_of(fault: Delay | Loss | Bandwidth | SlowClose, random: Random, tally: Counter[str]) -> Hold:
+class Corrupting(Hold):
+    """Bits of some chunks are flipped; a chunk stands for a segment."""
+
+    def __init__(self, fault: CorruptEgress, random: Random, tally: Counter[str]) -> None:
+        super().__init__(tally)
+        self._fault = fault
+        self._random = random
+
+    def passed(self, chunk: bytes) -> bytes:
+        """The same with a bit flipped of a batch that is there as a whole, where its CRC covers it."""
+        spans = _batches_in(chunk)
+        self._tally["segments"] += 1
+        if not spans or self._random.random() * 100 >= self._fault.percent:
+            return chunk
+        bit = self._random.randrange(*(8 * end for end in self._random.choice(spans)))
+        self._tally["flipped"] += 1
+        return chunk[: bit // 8] + bytes([chunk[bit // 8] ^ 1 << bit % 8]) + chunk[bit // 8 + 1 :]
+
+
+_BATCH_BEGINS = re.compile(rb"(?=\0{2}.{6}\0.{7}\x02)", re.DOTALL)
+"""A base offset and a length that are not out of all reason, an epoch, and the magic number."""
+
+
+def _batches_in(chunk: bytes) -> list[tuple[int, int]]:
+    """Where the bytes begin and end that the CRCs of whole batches cover, and these themselves."""
+    spans = []
+    for begin in (found.start() for found in _BATCH_BEGINS.finditer(chunk)):
+        with suppress(CorruptRecordError):
+            end = begin + (batch_size_at(chunk, begin) or 0)
+            for _ in scan_batches(chunk[begin:end]):
+                spans.append((begin + CRC_AT, end))
+    return spans
+
+
+def hold_of(fault: NetworkFault, random: Random, tally: Counter[str]) -> Hold:
     """What a fault does to one directed link."""
     match fault:
         case Delay():
@@ -114,5 +155,7 @@ def hold_of(fault: Delay | Loss | Bandwidth | SlowClose, random: Random, tally: 
             return Narrow(fault, tally)
         case SlowClose():
             return SlowEnd(fault, tally)
+        case CorruptEgress():
+            return Corrupting(fault, random, tally)
         case _:
-            assert_never(fault)
+            raise AssertionError(f"{fault.kind} is done to whole connections")

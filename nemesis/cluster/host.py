@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from nemesis.cluster.system import SystemLinks
-from nemesis.faults.values import Fault
+from nemesis.faults.needs import Need
 
 SERVICE_PORT = 9092
 """Where a node serves if it has one port only."""
@@ -35,8 +35,8 @@ class Host(Protocol):
     def python(self) -> str:
         """The interpreter that has our packages, where nodes run."""
 
-    def unsupported(self, fault: Fault) -> str | None:
-        """Why this host cannot do such a fault; absent if it can. Also before ``open``."""
+    def lacks(self, need: Need) -> str | None:
+        """Why this host cannot do faults that need this; absent if it can. Also before ``open``."""
 
     async def open(self) -> None:
         """Make the network. Raises NodeFailedError."""

@@ -10,14 +10,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import assert_never
 
 from nemesis.cluster.copies import Copies
 from nemesis.cluster.holds import hold_of
 from nemesis.cluster.link_proxy import LOOPBACK, LinkProxy, LosesReplies
 from nemesis.cluster.ways import Way
+from nemesis.faults.impairments import Duplicate, NetworkFault, ReplyLost, Reset
 from nemesis.faults.links import CLIENTS, CONTROL, Link, LinkMode
-from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, NetworkFault, ReplyLost, Reset, SlowClose
 
 
 class Links:
@@ -75,9 +74,6 @@ class Links:
         tally = self._tallies[key] = Counter()
         known = sorted(self._known(links))
         match fault:
-            case Delay() | Loss() | Bandwidth() | SlowClose():
-                for link in known:
-                    self._ways[link].hold(key, hold_of(fault, _dice(draw, link), tally))
             case Reset():
                 self._resetting[key] = asyncio.create_task(self._reset_again(known, fault, tally))
             case ReplyLost(percent=percent):
@@ -89,7 +85,8 @@ class Links:
                     proxy.copy(key, Copies(delay_s=delay_ms / 1000, tally=tally))
                     proxy.reset()
             case _:
-                assert_never(fault)
+                for link in known:
+                    self._ways[link].hold(key, hold_of(fault, _dice(draw, link), tally))
 
     def tally(self, key: str) -> Mapping[str, int]:
         """What an impairment has done so far: bytes held, packets lost, connections reset, conversations copied."""

@@ -15,7 +15,7 @@ from nemesis.cluster.link_proxy import LOOPBACK
 from nemesis.cluster.links import Links
 from nemesis.cluster.process_nodes import ProcessNodes
 from nemesis.cluster.system import UnsupportedError
-from nemesis.faults.values import Fault, LimitMemory, SimulatedFault
+from nemesis.faults.needs import IN_SIMULATOR_ONLY, Need
 
 
 class LocalHost(ProcessNodes):
@@ -30,9 +30,9 @@ class LocalHost(ProcessNodes):
         """The proxied links."""
         return self._links
 
-    def unsupported(self, fault: Fault) -> str | None:
+    def lacks(self, need: Need) -> str | None:
         """Processes, their files and clocks, and the links between them can be broken, but not clogged."""
-        return not_to_processes(fault)
+        return lacked_by_processes(need)
 
     async def open(self) -> None:
         """Take one port for each link."""
@@ -73,16 +73,11 @@ class LocalHost(ProcessNodes):
         return await super().kill(node)
 
 
-def simulator_only(fault: Fault) -> str | None:
-    """Why no process can be struck by such a fault; absent if one can."""
-    return "it can be done in the simulator only" if isinstance(fault, SimulatedFault) else None
-
-
-def not_to_processes(fault: Fault) -> str | None:
-    """Why no process of this machine can be struck by such a fault; absent if one can."""
-    if isinstance(fault, LimitMemory):
+def lacked_by_processes(need: Need) -> str | None:
+    """Why no process of this machine can be struck by what needs this; absent if one can."""
+    if need is Need.MEMORY:
         return "only containers have a limit of memory of their own: use --cluster containers"
-    return simulator_only(fault)
+    return IN_SIMULATOR_ONLY if need is Need.SIMULATOR else None
 
 
 def _check_port(port: int) -> None:

@@ -15,18 +15,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from nemesis.cluster.host import SERVICE_PORT
-from nemesis.cluster.local import not_to_processes
+from nemesis.cluster.local import lacked_by_processes
 from nemesis.cluster.netns_enter import is_inside, new_namespace
-from nemesis.cluster.netns_links import WHY_PROXIES_ONLY, KernelLinks, needs_of
-from nemesis.cluster.netns_probe import probed
+from nemesis.cluster.netns_links import KernelLinks, lacked_by_kernel
 from nemesis.cluster.netns_rules import Shaped, filter_script, reset_words, shape_script, unshape_words
 from nemesis.cluster.netns_tools import ToolError, inside_of, run_tool
 from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.process_nodes import ProcessNodes
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import Fault
+from nemesis.faults.needs import IMPAIRED_LINKS, Need
 
 SERVICE_NET, CONTROL_NET = "10.77.0", "10.78.0"
 HARNESS = 254
@@ -49,12 +47,9 @@ class NetnsHost(ProcessNodes):
         """The kernel's links."""
         return self._links
 
-    def unsupported(self, fault: Fault) -> str | None:
+    def lacks(self, need: Need) -> str | None:
         """Processes, their files and clocks can be broken; what can be done to links, the kernel says."""
-        if not isinstance(fault, NetworkFault):
-            return not_to_processes(fault)
-        needed = needs_of(fault)
-        return WHY_PROXIES_ONLY if needed is None else probed()[needed]
+        return lacked_by_kernel(need) if need in IMPAIRED_LINKS else lacked_by_processes(need)
 
     async def open(self) -> None:
         """Make the network. Raises UnsupportedError outside of a namespace of our own, NodeFailedError."""

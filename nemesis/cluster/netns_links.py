@@ -17,11 +17,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from nemesis.cluster.netns_probe import probed
 from nemesis.cluster.netns_rules import Shaped, drop_rule, loss_rule, reset_rules
 from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.faults.impairments import Bandwidth, Delay, Loss, NetworkFault, Reset
 from nemesis.faults.links import CLIENTS, Link, LinkMode
-from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, NetworkFault, ReplyLost, Reset, SlowClose
+from nemesis.faults.needs import Need
 
 WHY_PROXIES_ONLY = "the kernel does not know whose bytes are whose: only the proxies of --cluster local can do that"
 
@@ -76,7 +78,7 @@ class KernelLinks:
         """
         del draw
         known = self._known(links)
-        if isinstance(fault, SlowClose | ReplyLost | Duplicate):
+        if fault.need is Need.CONVERSATIONS:
             raise UnsupportedError(WHY_PROXIES_ONLY)
         async with self._changing:
             tally = self._tallies[key] = Counter()
@@ -180,16 +182,15 @@ class KernelLinks:
         return [fault for fault, links in self._impaired.values() if link in links]
 
 
-def needs_of(fault: NetworkFault) -> str | None:
-    """Which trial of ``netns_probe`` says whether the kernel can do a fault; absent where no kernel can."""
-    match fault:
-        case Delay():
-            return "netem"
-        case Loss():
-            return "dice"
-        case Bandwidth():
-            return "throttle"
-        case Reset():
-            return "reset"
-        case _:
-            return None
+TRIAL_OF: Mapping[Need, str] = {
+    Need.LATE_PACKETS: "netem",
+    Need.LOST_PACKETS: "dice",
+    Need.NARROW_LINKS: "throttle",
+    Need.RESETS: "reset",
+}
+"""Which trial of ``netns_probe`` says whether the kernel can do what is needed."""
+
+
+def lacked_by_kernel(need: Need) -> str | None:
+    """Why the kernel cannot impair links so; absent if it can."""
+    return probed()[TRIAL_OF[need]] if need in TRIAL_OF else WHY_PROXIES_ONLY

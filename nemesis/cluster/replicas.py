@@ -32,7 +32,7 @@ from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ClockFault, DiskFault, Fault, KillAt, Reassign, ReplaceDisk
+from nemesis.faults.needs import Need
 from nemesis.history import METADATA_LOG
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
@@ -115,23 +115,27 @@ class ReplicaCluster:
         """The replicas' disks."""
         return self._disks
 
-    def unsupported(self, fault: Fault) -> str | None:
-        """Why this cluster cannot do such a fault; absent if it can."""
-        if isinstance(fault, ReplaceDisk) and self._options.topics.min_insync_replicas < 2:
-            return "what one replica alone has acknowledged is gone with its disk: give --min-insync-replicas 2"
-        if isinstance(fault, ReplaceDisk) and self._options.log_flush == OS:
-            return "whoever is killed before it has flushed is not known to hold everything: give --log-flush fsync"
-        if isinstance(fault, Reassign) and not self._options.topics.names:
-            return "there are no topics here whose partitions could be moved"
-        if isinstance(fault, Reassign) and len(self._nodes) == 1:
-            return "there is one node only: its partitions cannot be anywhere else"
-        if isinstance(fault, KillAt) and not self._options.can_stand_still:
-            return "the replicas of this cluster cannot be told to stand still"
-        if isinstance(fault, ClockFault) and not self._options.clocks_in_hand:
-            return "the clocks of these replicas cannot be set"
-        if isinstance(fault, DiskFault) and not self._options.can_break_disks:
-            return "the replicas of this cluster were not started on files that can be broken"
-        return self._host.unsupported(fault)
+    def lacks(self, need: Need) -> str | None:
+        """Why this cluster cannot do faults that need this; absent if it can."""
+        return next(self._missing_for(need), None) or self._host.lacks(need)
+
+    def _missing_for(self, need: Need) -> Iterator[str]:
+        """What is missing of the replicas themselves."""
+        options = self._options
+        if need is Need.OTHER_DISKS and options.topics.min_insync_replicas < 2:
+            yield "what one replica alone has acknowledged is gone with its disk: give --min-insync-replicas 2"
+        if need is Need.OTHER_DISKS and options.log_flush == OS:
+            yield "whoever is killed before it has flushed is not known to hold everything: give --log-flush fsync"
+        if need is Need.MOVES and not options.topics.names:
+            yield "there are no topics here whose partitions could be moved"
+        if need is Need.MOVES and len(self._nodes) == 1:
+            yield "there is one node only: its partitions cannot be anywhere else"
+        if need is Need.STANDING_STILL and not options.can_stand_still:
+            yield "the replicas of this cluster cannot be told to stand still"
+        if need in (Need.TIMERS, Need.WALL_CLOCKS) and not options.clocks_in_hand:
+            yield "the clocks of these replicas cannot be set"
+        if need is Need.DISKS and not options.can_break_disks:
+            yield "the replicas of this cluster were not started on files that can be broken"
 
     def addresses(self, source: int) -> Mapping[int, str]:
         """Where ``source`` (a replica, CLIENTS, CONTROL) dials each replica."""

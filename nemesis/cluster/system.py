@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nemesis.cluster.store import StoreClient
-from nemesis.disks.damage import Damage
+from nemesis.disks.damage import Damage, DiskPart
 from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import Link, LinkMode
-from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import DiskPart, Fault
+from nemesis.faults.needs import Need
+
+if TYPE_CHECKING:
+    from nemesis.faults.impairments import NetworkFault
 
 UNREADABLE_VALUE = -1
 """Stands for a record that is not a value of the workload: nobody wrote it, so that reading it is a phantom read."""
@@ -370,8 +372,8 @@ class System(Protocol):
     def voters(self) -> SystemVoters:
         """The voters of the quorum logs."""
 
-    def unsupported(self, fault: Fault) -> str | None:
-        """Why this system cannot be struck by such a fault; absent if it can. Also before it is opened."""
+    def lacks(self, need: Need) -> str | None:
+        """Why this system cannot be struck by faults that need this; absent if it can. Also before it is opened."""
 
     @property
     def shows_logs(self) -> bool:

@@ -68,6 +68,12 @@ class Way:
         now_s = asyncio.get_running_loop().time()
         return now_s + sum(hold.bytes_s(size, now_s) for hold in self._holds.values())
 
+    def passed(self, chunk: bytes) -> bytes:
+        """What becomes of a chunk that passes."""
+        for hold in self._holds.values():
+            chunk = hold.passed(chunk)
+        return chunk
+
     async def wait_due(self, due_s: float) -> None:
         """Wait until then, or until nothing is held back."""
         while self._holds and (left_s := due_s - asyncio.get_running_loop().time()) > 0:
@@ -101,6 +107,7 @@ class Line:
             self._destination.write(chunk)
             await self._destination.drain()
             return
+        chunk = self._way.passed(chunk)
         self._last_due_s = max(self._last_due_s, self._way.due_s(len(chunk)))
         self._held.append((self._last_due_s, chunk))
         self._held_bytes += len(chunk)

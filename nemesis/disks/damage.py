@@ -7,6 +7,7 @@ and how that is undone, is the business of ``spoiling``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
 from typing import Any
 
@@ -14,6 +15,14 @@ SECTOR_BYTES = 512
 CUT = "cut"
 WAYS = ("flip", "zero", "misdirect", CUT)
 """A bit flipped, a sector zeroed or overwritten by another one, the end cut off."""
+
+
+class DiskPart(StrEnum):
+    """Which files of a disk: of a log, a snapshot of one, or the small ones that say what is promised."""
+
+    LOG = "log"
+    SNAPSHOT = "snapshot"
+    STATE = "state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

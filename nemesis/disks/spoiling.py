@@ -18,9 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import assert_never
 
-from nemesis.disks.damage import CUT, SECTOR_BYTES, Damage, spoiled
+from nemesis.disks.damage import CUT, SECTOR_BYTES, Damage, DiskPart, spoiled
 from nemesis.disks.place import DiskPlace
-from nemesis.faults.values import DiskPart
 from replica.ids import Offset, TopicPartition
 from replica.records import batch_size_at
 from replica.storage.checkpoints import OffsetCheckpoint

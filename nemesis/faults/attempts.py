@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
-from nemesis.history import EventType
-from nemesis.workload.recorder import Recorder
+
+if TYPE_CHECKING:
+    from nemesis.workload.recorder import Recorder
 
 
 class ChangeOutcome(StrEnum):
@@ -25,7 +26,7 @@ class ChangeOutcome(StrEnum):
 
 async def attempt(recorder: Recorder, f: str, detail: Mapping[str, Any], call: Awaitable[None]) -> ChangeOutcome:
     """Make one change, and record what became of it."""
-    recorder.nemesis(EventType.INVOKE, f, detail)
+    recorder.began(f, detail)
     error: str | None = None
     try:
         await call
@@ -34,6 +35,6 @@ async def attempt(recorder: Recorder, f: str, detail: Mapping[str, Any], call: A
         outcome, error = ChangeOutcome.REFUSED, str(refused)
     except UnknownOutcomeError as unknown:
         outcome, error = ChangeOutcome.UNKNOWN, str(unknown)
-    kind = EventType.FAIL if outcome is ChangeOutcome.REFUSED else EventType.INFO
-    recorder.nemesis(kind, f, {**detail, "outcome": outcome}, error=error)
+    is_known = outcome is not ChangeOutcome.UNKNOWN
+    recorder.ended(f, {**detail, "outcome": outcome}, error=error, is_known=is_known)
     return outcome

@@ -1,14 +1,43 @@
 """Bursts of load: clients that ask more often for a while.
 
-Owns nothing but the words; how often is often is the workload's business.
+Owns the fault and its words; how often is often is the workload's business.
 """
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
-from nemesis.faults.values import Burst
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import Fault, check_at_least, named
+from nemesis.faults.links import Link
+from nemesis.faults.look import LOADED
+from nemesis.faults.needs import Need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst(Fault):
+    """Clients ask ``factor`` times as often as they are to; healed by the usual rate."""
+
+    kind = "burst"
+    does = "clients ask 2, 5 or 10 times as often"
+    undone = "the usual rate"
+    healer = "ease"
+    need = Need.CLIENTS
+    look = LOADED
+    drawn_as = 20
+    dice = named(factor=(2, 5, 10))
+    against_leader = named(factor=5)
+    """More load takes nobody away."""
+    factor: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, factor=self.factor)
+
+    def concerns(self, nodes: Sequence[int], about: Sequence[int], links: frozenset[Link]) -> tuple[int, ...]:
+        """All: clients choose whom they ask."""
+        del about, links
+        return tuple(nodes)
 
 
 class Bursts(Family[Burst]):
@@ -19,11 +48,6 @@ class Bursts(Family[Burst]):
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         self._load = stage.load
-
-    async def aim(self, fault: Burst, random: Random) -> Aim:
-        """It is about all nodes: clients choose whom they ask."""
-        del fault, random
-        return Aim(nodes=self._system.nodes)
 
     async def strike(self, opened: OpenFault[Burst]) -> tuple[int, ...]:
         """Raise it."""

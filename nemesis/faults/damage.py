@@ -16,12 +16,13 @@ from random import Random
 from typing import Any
 
 from nemesis.cluster.system import HasDisks, SystemDisks
-from nemesis.disks.damage import CUT, WAYS, Damage
+from nemesis.disks.damage import CUT, WAYS, Damage, DiskPart
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import ANY_ONE, Fault, chosen_from, named
+from nemesis.faults.look import OTHER
+from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import DamageDisk, DiskPart
-from nemesis.history import EventType
+from nemesis.faults.targets import InvalidTargetError, Target
 
 SAID_CHARACTERS_MAX = 300
 NOTICE = "notice-damage"
@@ -50,6 +51,38 @@ class Struck:
     said: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamageDisk(Fault):
+    """Flushed bytes are flipped, zeroed or overwritten by others, or cut off (``how``), in a file of this ``part``.
+
+    A process is killed before, and started on what there is; healed by putting back what was there. In the simulator a
+    log is damaged under a process that runs, and nobody can undo it.
+    """
+
+    kind = "damage-disk"
+    does = (
+        "SIGKILL, then bytes of a file are flipped, zeroed or overwritten, or its end is cut off; the start on that is "
+        "to be refused"
+    )
+    undone = "the file as it was, and a start"
+    healer = "end-damage"
+    need = Need.DISKS
+    look = OTHER
+    drawn_as = 26
+    against_leader = named(how="flip")
+    """The leader's log."""
+    target: Target
+    how: str = chosen_from(WAYS, "damage")
+    part: DiskPart = DiskPart.LOG
+
+    @classmethod
+    def drawn(cls, random: Random) -> DamageDisk:
+        """Anybody's: a log more often than anything else."""
+        part = random.choice((DiskPart.LOG, DiskPart.LOG, DiskPart.SNAPSHOT, DiskPart.STATE))
+        how = CUT if part is DiskPart.STATE else random.choice(WAYS)
+        return DamageDisk(target=random.choice(ANY_ONE), how=how, part=part)
+
+
 class DamagedDisks(Family[DamageDisk]):
     """Damages disks of nodes and repairs them."""
 
@@ -63,10 +96,6 @@ class DamagedDisks(Family[DamageDisk]):
 
     async def aim(self, fault: DamageDisk, random: Random) -> Aim:
         """Decide whom it hits: no more at a time, of all such faults, than a majority can do without."""
-        if not isinstance(self._system, HasDisks):
-            raise InvalidTargetError("the disks of this system cannot be broken")
-        if fault.how not in WAYS:
-            raise InvalidTargetError(f"{fault.how!r} is no damage: give one of {', '.join(WAYS)}")
         if fault.part is DiskPart.STATE and fault.how != CUT:
             raise InvalidTargetError(f"the small files have no checksum: nobody can notice more than a {CUT}")
         nodes = await self._casting.resolve(fault.target, random)
@@ -98,9 +127,11 @@ class DamagedDisks(Family[DamageDisk]):
     async def heal(self, opened: OpenFault[DamageDisk]) -> Healed:
         """Put back what there was, for those who stay out, and start them."""
         errors, restored = [], []
-        for node, struck in self._struck.pop(opened.fault_id).items():
+        ill = self._struck[opened.fault_id]
+        for node, struck in tuple(ill.items()):
             if struck.outcome is DamageOutcome.OFFLINE:
                 self._disks.replaced(node)
+                del ill[node]
                 continue
             if self._system.is_running(node):
                 # Another fault may just be starting it: it serves after that, or has ended.
@@ -108,10 +139,12 @@ class DamagedDisks(Family[DamageDisk]):
             if self._system.is_running(node) and self._disks.is_damaged(node):
                 errors.append(f"replica {node} runs on a damaged {struck.damage.file}")
                 if struck.outcome is not DamageOutcome.UNNOTICED:
-                    self._tell_unnoticed(node, replace(struck, outcome=DamageOutcome.UNNOTICED))
+                    ill[node] = replace(struck, outcome=DamageOutcome.UNNOTICED)
+                    self._tell_unnoticed(node, ill[node])
                 continue
             why_not = await self._disks.repair(node)
             if why_not is None:
+                del ill[node]
                 restored.append({"replica": node, "file": struck.damage.file})
             else:
                 errors.append(f"replica {node}: {why_not}")
@@ -119,8 +152,8 @@ class DamagedDisks(Family[DamageDisk]):
         return Healed(error="; ".join(filter(None, (*errors, error))) or None, detail={"restored": restored})
 
     def _tell_unnoticed(self, node: int, struck: Struck) -> None:
-        self._recorder.harness(EventType.INVOKE, NOTICE, {"replicas": [node]})
-        self._recorder.harness(EventType.FAIL, NOTICE, _told(node, struck), error="it serves")
+        self._recorder.harness_began(NOTICE, {"replicas": [node]})
+        self._recorder.harness_ended(NOTICE, _told(node, struck), error="it serves")
 
     def _outcome(self, node: int, damage: Damage, said: str | None) -> DamageOutcome:
         if self._system.is_running(node):
@@ -135,7 +168,7 @@ class DamagedDisks(Family[DamageDisk]):
 
     @property
     def _disks(self) -> SystemDisks:
-        assert isinstance(self._system, HasDisks), "the fault was aimed"
+        assert isinstance(self._system, HasDisks), "it has what the fault needs"
         return self._system.disks
 
 

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from nemesis.faults.disks import PowerLoss
 from nemesis.faults.links import LinkMode
+from nemesis.faults.partitions import CutLink, Partition
+from nemesis.faults.processes import Kill, Pause, Stop
+from nemesis.faults.rolling import RollingRestart
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import CutLink, Kill, Partition, Pause, PowerLoss, RollingRestart, Stop, StopClock
+from nemesis.faults.timekeeping import StopClock
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 
 ISOLATED_LEADER = Schedule(

@@ -1,40 +1,28 @@
 """What every family of faults can do: aim, strike, heal.
 
 Owns the protocol between the injector, which gives every fault to its family and records, and the families, of which
-each knows how its faults are done to a system. A new kind of fault is a new family, and a line where the injector
-lists them.
+each knows how its faults are done to a system. A new kind of fault is declared in the file of its family; a new family
+is one more line of ``catalogue``.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from random import Random
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from nemesis.cluster.system import System
 from nemesis.faults.casting import Casting
+from nemesis.faults.fault import Fault
 from nemesis.faults.links import Link
-from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import (
-    Burst,
-    ClockFault,
-    CutClients,
-    CutLink,
-    DiskFault,
-    Fault,
-    KillAt,
-    KillStarting,
-    LimitMemory,
-    Partition,
-    Reassign,
-    ReplaceDisk,
-    fault_to_json,
-)
-from nemesis.workload.pace import Load
-from nemesis.workload.recorder import Recorder
+
+if TYPE_CHECKING:
+    from nemesis.workload.pace import Load
+    from nemesis.workload.recorder import Recorder
 
 FaultT = TypeVar("FaultT", bound=Fault)
 
@@ -64,16 +52,22 @@ class OpenFault(Generic[FaultT]):
     @property
     def detail(self) -> dict[str, Any]:
         """What the history says of it."""
-        detail: dict[str, Any] = {"fault_id": self.fault_id, "replicas": list(self.nodes)}
-        if isinstance(self.fault, Partition | CutLink | CutClients):
-            detail |= {"mode": self.fault.mode.value, "cut": sorted(self.aim.links)}
-        if isinstance(self.fault, NetworkFault):
-            detail |= {"links": sorted(self.aim.links)}
-        if isinstance(self.fault, NetworkFault | KillStarting | KillAt | ClockFault | DiskFault | Burst):
-            detail |= {"fault": fault_to_json(self.fault)}
-        if isinstance(self.fault, Reassign | LimitMemory | ReplaceDisk):
-            detail |= {"fault": fault_to_json(self.fault)}
-        return detail
+        return {"fault_id": self.fault_id, "replicas": list(self.nodes), **self.fault.told(self.aim.links)}
+
+
+class Struck(StrEnum):
+    """What became of an injection."""
+
+    STRUCK = "struck"
+    """Those that the history names were hit."""
+    BEGUN = "begun"
+    """It goes on by itself: what it really does are operations of their own."""
+    MISSED = "missed"
+    """There was nobody to hit."""
+    REFUSED = "refused"
+    """It could not be done, for the reason that is told."""
+    UNKNOWN = "unknown"
+    """It broke off, and may have struck some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +105,10 @@ class Family(ABC, Generic[FaultT]):
         self._system = stage.system
         self._casting = stage.casting
 
-    @abstractmethod
     async def aim(self, fault: FaultT, random: Random) -> Aim:
         """Decide whom the fault is about. Raises InvalidTargetError where that is nobody, or it cannot be done."""
+        about = [node for target in fault.targets for node in await self._casting.resolve(target, random)]
+        return aimed(fault, self._system.nodes, about, random)
 
     @abstractmethod
     async def strike(self, opened: OpenFault[FaultT]) -> tuple[int, ...]:
@@ -126,13 +121,19 @@ class Family(ABC, Generic[FaultT]):
 
     @abstractmethod
     async def heal(self, opened: OpenFault[FaultT]) -> Healed:
-        """Undo it, for those whom it hit."""
+        """Undo it, for those whom it hit; again, where it has failed before. Raises what the system raises."""
 
     async def finish(self) -> None:
         """At the end, when every fault is healed and every node runs: bring to an end what still goes on."""
 
     async def abandon(self) -> None:
         """Do nothing more of what goes on by itself: the run is over."""
+
+
+def aimed(fault: Fault, nodes: Sequence[int], about: Sequence[int], random: Random) -> Aim:
+    """What a fault comes to that is ``about`` these of the ``nodes``."""
+    links = fault.links(nodes, about, random)
+    return Aim(nodes=fault.concerns(nodes, about, links), links=links)
 
 
 async def end_all(tasks: MutableMapping[int, asyncio.Task[None]], at_most_s: float) -> None:

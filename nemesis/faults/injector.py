@@ -8,41 +8,28 @@ schedule says.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import Any, assert_never
 
 from nemesis.cluster.system import ClusterState, System
-from nemesis.faults.bursts import Bursts
 from nemesis.faults.casting import Casting, leader_of
-from nemesis.faults.damage import DamagedDisks
-from nemesis.faults.disks import Disks
-from nemesis.faults.family import Aim, Family, OpenFault, Stage
-from nemesis.faults.impairments import Impairments
-from nemesis.faults.memory import MemoryLimits
-from nemesis.faults.moves import Moves
-from nemesis.faults.names import healer_of, name_of
-from nemesis.faults.partitions import Partitions
-from nemesis.faults.processes import Processes, start_all
-from nemesis.faults.replaced_disks import ReplacedDisks
-from nemesis.faults.rolling import Rolling
-from nemesis.faults.standing import KillsAtPoints
+from nemesis.faults.catalogue import FAMILIES
+from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, Struck
+from nemesis.faults.fault import Fault
+from nemesis.faults.processes import start_all
 from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.timekeeping import Timekeeping
-from nemesis.faults.values import Fault
-from nemesis.faults.voters import Voters
-from nemesis.history import EventType
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.workload.pace import Load
 from nemesis.workload.recorder import Recorder
 
-FAMILIES: tuple[type[Family[Any]], ...] = (
-    *(Partitions, Impairments, Processes, KillsAtPoints),
-    *(Disks, DamagedDisks, ReplacedDisks, Timekeeping, Bursts, Rolling, Voters),
-    *(Moves, MemoryLimits),
-)
-"""What is done by whom; at the end of a run they finish in this order."""
+HEAL_ALL = "heal-all"
+"""What the harness brings about at the end, in the history of a run in which it could not."""
+HEALINGS_MAX = 2
+"""How often a healing is tried at the end."""
+HEALED_AGAIN_S = 0.5
 
 
 class Injector:
@@ -62,7 +49,7 @@ class Injector:
     @property
     def open_faults(self) -> tuple[str, ...]:
         """What is broken now, in words, for the progress line."""
-        return tuple(f"{name_of(fault.fault)} {list(fault.nodes)}" for fault in self._open.values())
+        return tuple(f"{fault.fault.name} {list(fault.nodes)}" for fault in self._open.values())
 
     async def run(self, schedule: Schedule, *, begin_s: float, stop: asyncio.Event | None = None) -> None:
         """Do the steps at their times; ``begin_s`` is the event loop's time at which the schedule begins.
@@ -76,19 +63,34 @@ class Injector:
             await self._do(step)
 
     async def heal_all(self) -> None:
-        """Undo whatever is still open, start what does not run, whoever ended it, and let all vote again."""
-        for fault_id in tuple(self._open):
-            await self._heal(fault_id)
+        """Undo whatever is still open, start what does not run, whoever ended it, and let all vote again.
+
+        Never raises: what could not be undone is recorded as ``heal-all`` of the harness, failed.
+        """
+        errors: list[str] = []
+        for turn in range(HEALINGS_MAX):
+            await asyncio.sleep(HEALED_AGAIN_S if turn else 0)
+            for fault_id in tuple(self._open):
+                await self._heal(fault_id)
+            errors = await _errors_of(self._end_by_hand)
+            if not self._open and not errors:
+                break
+        errors += [f"{opened.fault.name} is not healed" for opened in self._open.values()]
+        for family in self._families:
+            errors += await _errors_of(family.finish)
+        if errors:
+            self._recorder.harness_began(HEAL_ALL, {})
+            self._recorder.harness_ended(HEAL_ALL, {}, error="; ".join(errors))
+
+    async def _end_by_hand(self) -> None:
+        """Undo what no fault has to do with any more, or what its healing could not."""
         await self._system.links.heal_all()
         for node in self._system.nodes:
             await self._system.resume(node)
             if not self._system.is_running(node):
                 detail = {"replicas": [node]}
-                self._recorder.nemesis(EventType.INVOKE, "start-dead", detail)
-                error = await start_all(self._system, [node])
-                self._recorder.nemesis(_outcome(error), "start-dead", detail, error=error)
-        for family in self._families:
-            await family.finish()
+                self._recorder.began("start-dead", detail)
+                self._recorder.ended("start-dead", detail, error=await start_all(self._system, [node]))
 
     async def abandon(self) -> None:
         """Leave all as it is, and do nothing more: what goes on by itself would start nodes of a closed system."""
@@ -103,8 +105,8 @@ class Injector:
                 await self._heal(fault_id)
             case Name(name=name, target=target, draw=draw):
                 bearer = await self._casting.name(name, target, Random(draw))
-                self._recorder.nemesis(EventType.INVOKE, "name", {"name": name})
-                self._recorder.nemesis(EventType.INFO, "name", {"name": name, "replicas": [bearer]})
+                self._recorder.began("name", {"name": name})
+                self._recorder.ended("name", {"name": name, "replicas": [bearer]})
             case AwaitLeader():
                 await self._await_leader(step.action)
             case _:
@@ -118,40 +120,61 @@ class Injector:
                 return None if state is None else state.controller
             return leader_of(state, self._system.topic_partitions[0])
 
-        self._recorder.nemesis(EventType.INVOKE, "await-leader", {"replicas": [wanted]})
+        self._recorder.began("await-leader", {"replicas": [wanted]})
         state = await self._casting.wait_state(lambda state: leader(state) == wanted, wait.at_most_s)
-        self._recorder.nemesis(EventType.INFO, "await-leader", {"replicas": [wanted], "leader": leader(state)})
+        self._recorder.ended("await-leader", {"replicas": [wanted], "leader": leader(state)})
 
     async def _inject(self, step: Inject) -> None:
-        f = name_of(step.fault)
         try:
-            family = self._family_of.get(type(step.fault))
-            if family is None:
-                raise InvalidTargetError(f"{step.fault.kind} cannot be done to processes, only in the simulator")
-            aim = await family.aim(step.fault, Random(step.draw))
+            aim = await self._aim(step)
         except InvalidTargetError as error:
-            self._recorder.nemesis(EventType.INVOKE, f, {"fault_id": step.fault_id})
-            self._recorder.nemesis(EventType.FAIL, f, {"fault_id": step.fault_id}, error=str(error))
+            detail = {"fault_id": step.fault_id, "fault": step.fault.to_json()}
+            self._recorder.began(step.fault.name, detail)
+            self._recorder.ended(step.fault.name, detail | {"strike": Struck.REFUSED}, error=str(error))
             return
-        opened = OpenFault(fault_id=step.fault_id, fault=step.fault, aim=aim, draw=step.draw)
-        self._recorder.nemesis(EventType.INVOKE, f, opened.detail)
-        hit = await family.strike(opened)
-        self._open[step.fault_id] = replace(opened, aim=Aim(nodes=hit, links=aim.links))
-        if hit:
-            detail = opened.detail | {"replicas": list(hit), **family.done(opened)}
-            self._recorder.nemesis(EventType.INFO, f, detail)
-        else:
-            self._recorder.nemesis(EventType.FAIL, f, opened.detail, error="there was no running process to hit")
+        await self._strike(OpenFault(fault_id=step.fault_id, fault=step.fault, aim=aim, draw=step.draw))
+
+    async def _aim(self, step: Inject) -> Aim:
+        """Whom it is about. Raises InvalidTargetError where that is nobody, or the system lacks what it takes."""
+        lacking = self._system.lacks(step.fault.need)
+        if lacking is not None:
+            raise InvalidTargetError(lacking)
+        return await self._family_of[type(step.fault)].aim(step.fault, Random(step.draw))
+
+    async def _strike(self, opened: OpenFault[Any]) -> None:
+        """Do it, and tell what became of that."""
+        f, family = opened.fault.name, self._family_of[type(opened.fault)]
+        self._recorder.began(f, opened.detail)
+        try:
+            hit = await family.strike(opened)
+        except Exception as error:
+            # Some of it may be done, so that it is to be healed.
+            self._open[opened.fault_id] = opened
+            self._recorder.ended(f, opened.detail | {"strike": Struck.UNKNOWN}, error=_said(error), is_known=False)
+            return
+        if not hit:
+            detail = opened.detail | {"strike": Struck.MISSED}
+            self._recorder.ended(f, detail, error="there was no running process to hit")
+            return
+        self._open[opened.fault_id] = replace(opened, aim=replace(opened.aim, nodes=hit))
+        strike = Struck.BEGUN if opened.fault.steps else Struck.STRUCK
+        self._recorder.ended(f, opened.detail | {"replicas": list(hit), "strike": strike, **family.done(opened)})
 
     async def _heal(self, fault_id: int) -> None:
-        opened = self._open.pop(fault_id, None)
-        if opened is None or not (opened.nodes or opened.aim.links):
+        """Undo a fault; one whose healing fails stays open."""
+        opened = self._open.get(fault_id)
+        if opened is None:
             return
-        f = healer_of(opened.fault)
-        self._recorder.nemesis(EventType.INVOKE, f, opened.detail)
-        healed = await self._family_of[type(opened.fault)].heal(opened)
+        f = opened.fault.healing
+        self._recorder.began(f, opened.detail)
+        try:
+            healed = await self._family_of[type(opened.fault)].heal(opened)
+        except Exception as error:
+            healed = Healed(error=_said(error))
+        if healed.error is None:
+            del self._open[fault_id]
         if healed.is_over:
-            self._recorder.nemesis(_outcome(healed.error), f, {**opened.detail, **healed.detail}, error=healed.error)
+            self._recorder.ended(f, {**opened.detail, **healed.detail}, error=healed.error)
 
 
 async def is_set_within(event: asyncio.Event, at_most_s: float) -> bool:
@@ -162,5 +185,14 @@ async def is_set_within(event: asyncio.Event, at_most_s: float) -> bool:
     return event.is_set()
 
 
-def _outcome(error: str | None) -> EventType:
-    return EventType.INFO if error is None else EventType.FAIL
+async def _errors_of(call: Callable[[], Awaitable[None]]) -> list[str]:
+    """What it raises, in words; nothing if it ends well."""
+    try:
+        await call()
+    except Exception as error:
+        return [_said(error)]
+    return []
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -5,6 +5,7 @@ Owns the numbers of those ends of links that are not replicas. A link is directe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 CLIENTS = -1
@@ -23,3 +24,8 @@ class LinkMode(StrEnum):
     """Bytes stop, connections stay open, new ones hang: what a lost network does."""
     RESET = "reset"
     """Connections that the source dials to the destination are reset, now and as long as it lasts."""
+
+
+def client_links(nodes: Iterable[int]) -> frozenset[Link]:
+    """The links between clients and these nodes, both ways."""
+    return frozenset(link for node in nodes for link in ((CLIENTS, node), (node, CLIENTS)))

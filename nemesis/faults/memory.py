@@ -11,18 +11,52 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from random import Random
+from dataclasses import dataclass
 
 from nemesis.cluster.system import HasMemory, NodeFailedError, SystemMemory
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import ANYONE, Fault, check_at_least, named
+from nemesis.faults.look import OTHER
+from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import LimitMemory
-from nemesis.history import EventType
+from nemesis.faults.targets import Target
 
 SQUEEZE = "squeeze"
 """The name of the operation, in the history."""
 PRESS_S = 0.2
+SQUEEZED_S = (6.0, 10.0)
+"""How long memory is limited."""
+_TIGHT_PERCENTS = (50, 80, 95, 105)
+"""Of the memory in use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitMemory(Fault):
+    """``target`` may use no more memory than ``percent`` of what it uses now, or as much as the kernel can take away.
+
+    Healed by the limit that it had; whom the kernel killed meanwhile is started. Needs nodes with a limit of their own.
+    """
+
+    kind = "memory-limit"
+    does = "a container may use no more memory than part of what it uses; see [below](#memory)"
+    undone = "the limit that it had; whom the kernel killed is started"
+    healer = "free-memory"
+    need = Need.MEMORY
+    look = OTHER
+    drawn_as = 21
+    dice = named(target=ANYONE, percent=_TIGHT_PERCENTS)
+    against_leader = named(percent=_TIGHT_PERCENTS[0])
+    """A leader without memory may be killed."""
+    target: Target
+    percent: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, percent=self.percent)
+
+    @property
+    def lasts_s(self) -> tuple[float, float]:
+        """Finding the least that a kernel lets a node have takes some of it."""
+        return SQUEEZED_S
 
 
 class MemoryLimits(Family[LimitMemory]):
@@ -36,12 +70,6 @@ class MemoryLimits(Family[LimitMemory]):
         self._pressing: dict[int, tuple[asyncio.Event, asyncio.Task[None]]] = {}
         self._left: dict[int, dict[int, int]] = {}
         """By fault and node: what may be used."""
-
-    async def aim(self, fault: LimitMemory, random: Random) -> Aim:
-        """Decide whom it hits."""
-        if not isinstance(self._system, HasMemory):
-            raise InvalidTargetError("the memory of this system's nodes cannot be limited")
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
 
     async def strike(self, opened: OpenFault[LimitMemory]) -> tuple[int, ...]:
         """Squeeze those who run, all at once, and go on with it until the healing."""
@@ -59,7 +87,7 @@ class MemoryLimits(Family[LimitMemory]):
         killed = [node for node in opened.nodes if await self._memory.killed(node)]
         errors.append(await start_all(self._system, killed))
         said = "; ".join(error for error in errors if error is not None)
-        return Healed(error=said or None, detail={"killed": killed, "limit_bytes": self._left.pop(opened.fault_id)})
+        return Healed(error=said or None, detail={"killed": killed, "limit_bytes": self._left[opened.fault_id]})
 
     async def abandon(self) -> None:
         """Take no more from anybody."""
@@ -68,7 +96,7 @@ class MemoryLimits(Family[LimitMemory]):
 
     @property
     def _memory(self) -> SystemMemory:
-        assert isinstance(self._system, HasMemory), "the fault was aimed"
+        assert isinstance(self._system, HasMemory), "it has what the fault needs"
         return self._system.memory
 
     async def _press(self, fault_id: int, nodes: Sequence[int], enough: asyncio.Event) -> None:
@@ -83,23 +111,24 @@ class MemoryLimits(Family[LimitMemory]):
 
     async def _end_pressing(self, fault_id: int) -> None:
         """Wait until it has ended by itself: a call that is under way would come after what follows."""
-        enough, task = self._pressing.pop(fault_id)
-        enough.set()
-        await task
+        if fault_id in self._pressing:
+            enough, task = self._pressing.pop(fault_id)
+            enough.set()
+            await task
 
     async def _squeeze(self, node: int, opened: OpenFault[LimitMemory]) -> bool:
         detail = {"replicas": [node], "percent": opened.fault.percent}
-        self._recorder.nemesis(EventType.INVOKE, SQUEEZE, detail)
+        self._recorder.began(SQUEEZE, detail)
         try:
             limit_bytes = await self._memory.squeeze(node, opened.fault_id, opened.fault.percent)
         except NodeFailedError as error:
-            self._recorder.nemesis(EventType.FAIL, SQUEEZE, detail, error=str(error))
+            self._recorder.ended(SQUEEZE, detail, error=str(error))
             return False
         if limit_bytes is None:
-            self._recorder.nemesis(EventType.FAIL, SQUEEZE, detail, error="it does not run")
+            self._recorder.ended(SQUEEZE, detail, error="it does not run")
             return False
         self._left[opened.fault_id][node] = limit_bytes
-        self._recorder.nemesis(EventType.INFO, SQUEEZE, {**detail, "limit_bytes": limit_bytes})
+        self._recorder.ended(SQUEEZE, {**detail, "limit_bytes": limit_bytes})
         return True
 
     async def _release(self, node: int, key: int) -> str | None:

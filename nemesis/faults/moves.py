@@ -12,8 +12,9 @@ Source: KIP-455; Kafka's ``kafka-reassign-partitions.sh``.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
 from typing import Any, assert_never
 
@@ -25,11 +26,12 @@ from nemesis.cluster.system import (
 )
 from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
+from nemesis.faults.fault import Fault, check_at_least, named
+from nemesis.faults.look import CHANGED
+from nemesis.faults.needs import Need
 from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import Course, Reassign
-from nemesis.history import MOVED, EventType
 
-MOVE, CANCEL, ELECT = Reassign.steps
+MOVE, CANCEL, ELECT = "move-replicas", "cancel-move", "elect-preferred"
 ARRIVE = "arrive"
 """The names of the operations, in the history."""
 ALL_PLACED = "all-placed"
@@ -39,9 +41,76 @@ KNOWN_S_MAX = 2.0
 """How long a move waits until somebody says who has a partition, and at the end of a fault who has it now."""
 SOON_S = (0.0, 0.3)
 """After how long a move that is given another target, or cancelled, is so: it may be over by then."""
+LEADER_GOES = 0.5
+"""How often a partition moves away from its leader for certain."""
 LET_COME = 0.5
 """How often a move that is still under way when the fault is healed is left to come to its end, and not cancelled."""
 _LOOK_S = 0.2
+
+
+class Course(StrEnum):
+    """What becomes of a move of partitions, when it is begun."""
+
+    MOVE = "move"
+    """It is left to itself."""
+    REDIRECT = "redirect"
+    """It is given another target, soon after."""
+    CANCEL = "cancel"
+    """It is cancelled, soon after."""
+    REORDER = "reorder"
+    """Nobody comes or goes: another of the replicas is the preferred leader, and is to lead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassign(Fault):
+    """So many ``partitions`` move to other replicas (KIP-455), ``more`` of them than their topic was created with.
+
+    Which, and to whom, the dice of the step say; whoever leads is to go with ``leader_goes``, where there are others
+    enough. Healed when each partition has as many replicas as before: what is under way is cancelled, or let come to
+    its end. Needs topics, and more than one node.
+    """
+
+    kind = "reassign"
+    does = (
+        "partitions move to other replicas, a move is given another target or cancelled, another replica is preferred; "
+        "see [below](#moving-partitions)"
+    )
+    undone = "what is under way is cancelled or comes to its end; each partition has as many replicas as before"
+    healer = "restore-replicas"
+    need = Need.MOVES
+    look = CHANGED
+    told_by = "course"
+    steps = (MOVE, CANCEL, ELECT)
+    drawn_as = 5
+    against_leader = named(course=Course.MOVE, leader_goes=True)
+    """A leader whose partition moves away from it."""
+    share = 0.4
+    comes_one_at_a_time = True
+    strikes_into_others = True
+    is_spared = True
+    course: Course
+    partitions: int = 1
+    more: int = 0
+    leader_goes: bool = False
+
+    def __post_init__(self) -> None:
+        check_at_least(1, partitions=self.partitions)
+
+    @classmethod
+    def drawn(cls, random: Random) -> Reassign:
+        """Any course; moves leave as many replicas as there were, as a rule."""
+        return Reassign(
+            course=random.choice((Course.MOVE, *Course)),
+            partitions=random.choice((1, 1, 2, 4)),
+            more=random.choice((0, 0, 0, 1, -1)),
+            leader_goes=random.random() < LEADER_GOES,
+        )
+
+    @classmethod
+    def certain(cls, random: Random) -> Reassign:
+        """Some that move away from their leaders."""
+        del random
+        return Reassign(course=Course.MOVE, partitions=2, leader_goes=True)
 
 
 class Moves(Family[Reassign]):
@@ -60,15 +129,13 @@ class Moves(Family[Reassign]):
 
     @property
     def _moves(self) -> SystemMoves:
-        assert isinstance(self._system, HasMoves), "the fault was aimed"
+        assert isinstance(self._system, HasMoves), "it has what the fault needs"
         return self._system.moves
 
     async def aim(self, fault: Reassign, random: Random) -> Aim:
         """Choose the partitions; it is about those who have them now, or about everybody if nobody says who has."""
-        if not isinstance(self._system, HasMoves) or not self._system.moves.logs:
+        if not self._moves.logs:
             raise InvalidTargetError("this system has no topics whose partitions could be moved")
-        if len(self._system.nodes) == 1:
-            raise InvalidTargetError("there is one node only: its partitions cannot be anywhere else")
         state = await self._system.cluster_state()
         known = [_of(state, log) for log in self._chosen(fault, random)]
         have = {node for partition in known if partition is not None for node in partition.replicas}
@@ -112,7 +179,7 @@ class Moves(Family[Reassign]):
             await self._look()
             await asyncio.wait({healing}, timeout=_LOOK_S)
         await asyncio.gather(*(self._restore(log, one) for log, one in zip(logs, dice, strict=True)))
-        self._recorder.nemesis(EventType.INFO, opened.fault.healer, await healing)
+        self._recorder.ended(opened.fault.healer, await healing)
 
     async def _move(self, fault: Reassign, log: str, random: Random) -> None:
         """Begin to move one partition, and do what is to follow."""
@@ -172,13 +239,12 @@ class Moves(Family[Reassign]):
         loop, random = asyncio.get_running_loop(), Random(ALL_PLACED)
         end_s = loop.time() + at_most_s
         await end_all(self._tasks, at_most_s)
-        self._recorder.harness(EventType.INVOKE, ALL_PLACED, {})
+        self._recorder.harness_began(ALL_PLACED, {})
         while (missing := await self._why_not_placed(random)) is not None and loop.time() < end_s:
             await asyncio.sleep(_LOOK_S)
         state = await self._system.cluster_state()
         told = {log: list(placed.replicas) for log in self._moves.logs if (placed := _of(state, log)) is not None}
-        kind = EventType.INFO if missing is None else EventType.FAIL
-        self._recorder.harness(kind, ALL_PLACED, {"replicas_of": told}, error=missing)
+        self._recorder.harness_ended(ALL_PLACED, {"replicas_of": told}, error=missing)
 
     async def _why_not_placed(self, random: Random) -> str | None:
         """What is not as it should be; begins to put it right if it does not move."""
@@ -212,9 +278,9 @@ class Moves(Family[Reassign]):
     def _arrived(self, log: str, target: tuple[int, ...]) -> None:
         del self._bound[log]
         detail = {"replicas": list(target), "log": log}
-        self._recorder.nemesis(EventType.INVOKE, ARRIVE, detail)
-        self._recorder.nemesis(EventType.INFO, ARRIVE, detail)
-        self._recorder.replica(target[0], MOVED, topic_partition=log, detail=json.dumps(detail))
+        self._recorder.began(ARRIVE, detail)
+        self._recorder.ended(ARRIVE, detail)
+        self._recorder.moved(target[0], log, detail)
 
     async def _wait_known(self, log: str) -> PartitionState | None:
         state = await self._casting.wait_state(lambda state: _of(state, log) is not None, KNOWN_S_MAX)
@@ -242,9 +308,8 @@ class Moves(Family[Reassign]):
         return await attempt(self._recorder, f, {"log": log} | ({"replicas": list(target)} if target else {}), call)
 
     def _not_tried(self, f: str, log: str, reason: str) -> None:
-        self._recorder.nemesis(EventType.INVOKE, f, {"log": log})
-        told = {"log": log, "outcome": ChangeOutcome.NOT_TRIED}
-        self._recorder.nemesis(EventType.FAIL, f, told, error=reason)
+        self._recorder.began(f, {"log": log})
+        self._recorder.ended(f, {"log": log, "outcome": ChangeOutcome.NOT_TRIED}, error=reason)
 
 
 def drawn_target(

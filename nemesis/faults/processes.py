@@ -1,6 +1,6 @@
 """Faults of processes: killed, killed while they start, stopped, paused; and started or resumed, exactly those hit.
 
-Owns which call of the system does what. What a node has on its disk is not its business.
+Owns these faults, and which call of the system does what. What a node has on its disk is not its business.
 """
 
 from __future__ import annotations
@@ -8,15 +8,92 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 from typing import assert_never
 
 from nemesis.cluster.system import NodeFailedError, System
-from nemesis.faults.family import Aim, Family, Healed, OpenFault
-from nemesis.faults.values import Kill, KillStarting, Pause, Stop
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import ANYONE, Fault, named
+from nemesis.faults.look import KILLED, PAUSED
+from nemesis.faults.needs import Need
+from nemesis.faults.targets import Role, Target
+
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill(Fault):
+    """SIGKILL. What the process wrote and the kernel has survives; healed by starting it again."""
+
+    kind = "kill"
+    does = "SIGKILL of the leader, a follower, all followers, the controller, anyone, a majority, all"
+    undone = "a start on the same data"
+    healer = "start"
+    need = Need.PROCESSES
+    look = KILLED
+    drawn_as = 1
+    dice = named(target=(*ANYONE, Role.ALL))
+    is_usual = True
+    target: Target
+
+
+_STARTING_MS = (0, 100, 300, 600, 1000, 1500)
+"""A replica needs something like a second until it serves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillStarting(Fault):
+    """SIGKILL, a start, and SIGKILL again ``after_ms`` of it, ``times`` times; healed by starting it at last."""
+
+    kind = "kill-starting"
+    does = "SIGKILL, a start, and SIGKILL some milliseconds after that, once or twice"
+    undone = "a start on the same data"
+    healer = "start"
+    need = Need.PROCESSES
+    look = KILLED
+    drawn_as = 13
+    dice = named(after_ms=_STARTING_MS, times=(1, 2), target=(*ANYONE, Role.ALL))
+    target: Target
+    after_ms: int
+    times: int = 1
+
+    @classmethod
+    def on_leader(cls, random: Random) -> KillStarting:
+        """The leader, once."""
+        return KillStarting(target=Role.LEADER, after_ms=random.choice(_STARTING_MS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(Fault):
+    """SIGSTOP: alive, silent, and sure that no time has passed when SIGCONT comes."""
+
+    kind = "pause"
+    does = "SIGSTOP of the leader, a follower, all followers, the controller, anyone, a majority"
+    undone = "SIGCONT"
+    healer = "resume"
+    need = Need.PROCESSES
+    look = PAUSED
+    drawn_as = 2
+    dice = named(target=ANYONE)
+    is_usual = True
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop(Fault):
+    """A graceful stop: the replica hands over its leadership and closes its logs; healed by starting it again."""
+
+    kind = "stop"
+    does = "SIGTERM: it hands over its leadership and closes its logs; by a script only"
+    undone = "a start on the same data"
+    healer = "start"
+    need = Need.PROCESSES
+    look = KILLED
+    target: Target
+
 
 OfProcesses = Kill | KillStarting | Stop | Pause
-_LOOK_S = 0.02
 
 
 class Processes(Family[OfProcesses]):
@@ -24,9 +101,10 @@ class Processes(Family[OfProcesses]):
 
     faults = (Kill, KillStarting, Stop, Pause)
 
-    async def aim(self, fault: OfProcesses, random: Random) -> Aim:
-        """Decide whom it hits."""
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._paused: dict[int, tuple[int, ...]] = {}
+        """By the id of the fault: those whom it wants to stand still."""
 
     async def strike(self, opened: OpenFault[OfProcesses]) -> tuple[int, ...]:
         """Hit those who run."""
@@ -40,7 +118,11 @@ class Processes(Family[OfProcesses]):
             case Stop():
                 return await _hit(opened.nodes, self._system.stop)
             case Pause():
-                return await _hit(opened.nodes, self._system.pause)
+                hit = tuple(node for node in opened.nodes if self._system.is_running(node))
+                for node in hit:
+                    await self._system.pause(node)
+                self._paused[opened.fault_id] = hit
+                return hit
             case _:
                 assert_never(opened.fault)
 
@@ -50,7 +132,11 @@ class Processes(Family[OfProcesses]):
             case Kill() | KillStarting() | Stop():
                 return Healed(error=await start_all(self._system, opened.nodes))
             case Pause():
-                await _hit(opened.nodes, self._system.resume)
+                self._paused.pop(opened.fault_id, None)
+                still = {node for nodes in self._paused.values() for node in nodes}
+                for node in opened.nodes:
+                    if node not in still:
+                        await self._system.resume(node)
                 return Healed()
             case _:
                 assert_never(opened.fault)

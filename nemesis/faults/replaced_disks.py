@@ -9,21 +9,58 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from nemesis.cluster.system import ClusterState, NodeFailedError
 from nemesis.faults.casting import LEADER_S_MAX
+from nemesis.faults.disks import RECOVERY_S
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
+from nemesis.faults.fault import ANY_ONE, Fault, named
+from nemesis.faults.look import OTHER
+from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
-from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import ReplaceDisk
-from nemesis.faults.voters import VoterChanges
-from nemesis.history import EventType
+from nemesis.faults.targets import InvalidTargetError, Target
+from nemesis.faults.voters import REPLACED_S, VoterChanges
 
+END = "end-replacement"
 BACK_S_MAX = 40.0
 """How long the last one may take at the end of a run."""
 _LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceDisk(Fault):
+    """SIGKILL of ``target``, one node, an empty disk in the place of its own, and a start. With ``outage`` all others
+    are killed with it, and started with it, before it or after it.
+
+    Healed when it is in sync again wherever it is a replica, and votes again. Needs a cluster whose voters can be
+    changed, and topics whose acknowledged records are on two disks at least.
+    """
+
+    kind = "replace-disk"
+    does = (
+        "SIGKILL of a replica, alone or with all others, and a start on an empty disk; see "
+        "[below](#disks-that-are-replaced)"
+    )
+    undone = "it is in sync again, and votes again"
+    healer = END
+    need = Need.OTHER_DISKS
+    look = OTHER
+    drawn_as = 27
+    dice = named(target=ANY_ONE, outage=(True, False))
+    against_leader = named(outage=True)
+    """The leader's, while nobody runs."""
+    recovery_s = RECOVERY_S
+    comes_one_at_a_time = True
+    target: Target
+    outage: bool = False
+
+    @property
+    def lasts_s(self) -> tuple[float, float]:
+        """As long as it takes to be back."""
+        return REPLACED_S
 
 
 class ReplacedDisks(Family[ReplaceDisk]):
@@ -81,8 +118,11 @@ class ReplacedDisks(Family[ReplaceDisk]):
 
     async def heal(self, opened: OpenFault[ReplaceDisk]) -> Healed:
         """Start it if it could not be started; that it is back is recorded when it is."""
+        healing = self._healings.pop(opened.fault_id, None)
+        if healing is None:  # It broke off: nobody watches, and whoever was killed for it may be down.
+            return Healed(error=await start_all(self._system, self._system.nodes))
         await start_all(self._system, opened.nodes)
-        self._healings.pop(opened.fault_id).set_result({**opened.detail, "killed": self._killed.pop(opened.fault_id)})
+        healing.set_result({**opened.detail, "killed": self._killed.pop(opened.fault_id)})
         return Healed(is_over=False)
 
     async def finish(self) -> None:
@@ -100,7 +140,7 @@ class ReplacedDisks(Family[ReplaceDisk]):
         await self._votes.readmit(node)
         while not _is_in_sync(node, former, await self._system.cluster_state()):
             await asyncio.sleep(_LOOK_S)
-        self._recorder.nemesis(EventType.INFO, ReplaceDisk.healer, await healing)
+        self._recorder.ended(END, await healing)
 
 
 def _is_in_sync(node: int, former: str | None, state: ClusterState | None) -> bool:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from random import Random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nemesis.cluster.system import NodeFailedError, System
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
-from nemesis.faults.values import RollingRestart
-from nemesis.history import EventType
-from nemesis.workload.recorder import Recorder
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import Fault, named
+from nemesis.faults.look import OTHER
+from nemesis.faults.needs import Need
+from nemesis.faults.processes import start_all
+from nemesis.faults.targets import Role, Target
 
-(STOP,) = RollingRestart.steps
+if TYPE_CHECKING:
+    from nemesis.workload.recorder import Recorder
+
+STOP, RESTART = "stop-rolling", "restart-rolling"
+ROLLING_S = (8.0, 12.0)
+"""How long it goes on."""
 BACK_S_MAX = 15.0
 """How long a node that was started may take until it may lead again, before it is the next one's turn."""
 _LOOK_S = 0.1
@@ -35,6 +43,10 @@ class RollingRestarts:
         """Restart these nodes, one after the other."""
         stopping = self._stopping[fault_id] = asyncio.Event()
         self._tasks[fault_id] = asyncio.create_task(self._roll(tuple(nodes), stopping))
+
+    def goes_on(self, fault_id: int) -> bool:
+        """Whether it was begun and not ended."""
+        return fault_id in self._tasks
 
     async def end(self, fault_id: int) -> str | None:
         """Stop nobody else; wait until whoever is down is back. What went wrong, if anything did."""
@@ -61,18 +73,18 @@ class RollingRestarts:
         detail = {"replicas": [node]}
         loop = asyncio.get_running_loop()
         begin_s = loop.time()
-        self._recorder.nemesis(EventType.INVOKE, STOP, detail)
+        self._recorder.began(STOP, detail)
         await self._system.stop(node)
         stopped_s = loop.time()
-        self._recorder.nemesis(EventType.INFO, STOP, detail | {"after_s": round(stopped_s - begin_s, 3)})
-        self._recorder.nemesis(EventType.INVOKE, "restart-rolling", detail)
+        self._recorder.ended(STOP, detail | {"after_s": round(stopped_s - begin_s, 3)})
+        self._recorder.began(RESTART, detail)
         try:
             await self._system.start(node)
         except NodeFailedError as error:
-            self._recorder.nemesis(EventType.FAIL, "restart-rolling", detail, error=str(error))
+            self._recorder.ended(RESTART, detail, error=str(error))
             return str(error)
         told = {"is_back": await self._wait_back(node, stopping), "after_s": round(loop.time() - stopped_s, 3)}
-        self._recorder.nemesis(EventType.INFO, "restart-rolling", detail | told)
+        self._recorder.ended(RESTART, detail | told)
         return None
 
     async def _wait_back(self, node: int, stopping: asyncio.Event) -> bool:
@@ -86,6 +98,32 @@ class RollingRestarts:
         return False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingRestart(Fault):
+    """Each of ``target`` in turn stops gracefully, is started, and is waited for until it may lead again.
+
+    It goes on by itself, and its healing ends it: nobody else is stopped then, and whoever is down is started.
+    """
+
+    kind = "rolling-restart"
+    does = "each replica in turn: SIGTERM, gone, started, back and unfenced, then the next"
+    undone = "nobody else is stopped; whoever is down is started"
+    healer = "end-rolling"
+    need = Need.PROCESSES
+    look = OTHER
+    steps = (STOP,)
+    drawn_as = 3
+    against_leader = named(target=Role.ALL)
+    """All, the leader among them."""
+    is_usual = True
+    target: Target = Role.ALL
+
+    @property
+    def lasts_s(self) -> tuple[float, float]:
+        """Some of the replicas, or all of them, get their turn."""
+        return ROLLING_S
+
+
 class Rolling(Family[RollingRestart]):
     """Begins and ends rolling restarts."""
 
@@ -95,10 +133,6 @@ class Rolling(Family[RollingRestart]):
         super().__init__(stage)
         self._restarts = RollingRestarts(stage.system, stage.recorder)
 
-    async def aim(self, fault: RollingRestart, random: Random) -> Aim:
-        """Decide who takes turns."""
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
-
     async def strike(self, opened: OpenFault[RollingRestart]) -> tuple[int, ...]:
         """Begin; nobody waits for the turns."""
         self._restarts.begin(opened.fault_id, opened.nodes)
@@ -106,6 +140,8 @@ class Rolling(Family[RollingRestart]):
 
     async def heal(self, opened: OpenFault[RollingRestart]) -> Healed:
         """Let nobody else take a turn."""
+        if not self._restarts.goes_on(opened.fault_id):
+            return Healed(error=await start_all(self._system, opened.nodes))
         return Healed(error=await self._restarts.end(opened.fault_id))
 
     async def abandon(self) -> None:

@@ -1,7 +1,8 @@
-"""Faults of clocks, done to a live system: what every open fault wants of a node, as one setting of its clocks.
+"""Faults of clocks: the one that a replica's timers go by, and the one that dates records.
 
-Owns the sum of them, and the tasks that let wall clocks strobe. Clocks of nodes that are down are set all the same: the
-next process has them.
+Owns these faults, what every open one of them wants of a node, as one setting of its clocks, and the tasks that let
+wall clocks strobe. Clocks of nodes that are down are set all the same: the next process has them. A replica's timers
+count on a clock that never goes back, whatever is done to it; the wall clock may go anywhere.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from random import Random
 from typing import assert_never
 
 from nemesis.cluster.system import KeepsTime
-from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
 from nemesis.faults.dials import TRUE_PERCENT, Dials
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
-from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import ClockFault, JumpClock, StopClock
+from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.fault import ANYONE, Fault, check_at_least, named
+from nemesis.faults.look import CLOCK
+from nemesis.faults.needs import Need
+from nemesis.faults.targets import Role, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,130 @@ class _Wish:
     nodes: tuple[int, ...]
     percent: int = TRUE_PERCENT
     wall_ms: int = 0
+
+
+_HOUR_MS = 3_600_000
+_SOMEBODY = (*ANYONE, Role.ALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JumpClock(Fault):
+    """The timers' clock leaps ahead by ``by_ms`` milliseconds; there is nothing to undo."""
+
+    kind = "clock-jump"
+    does = "the clock of a replica's timers leaps ahead; see [below](#clocks)"
+    undone = "nothing: such a clock has no true time"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.TIMERS
+    look = CLOCK
+    drawn_as = 15
+    dice = named(target=_SOMEBODY, by_ms=(100, 1_000, 10_000))
+    against_leader = named(by_ms=10_000)
+    """A leader whose timers run out too early gives up."""
+    target: Target
+    by_ms: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, by_ms=self.by_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopClock(Fault):
+    """The timers' clock stands still and the process works on: nothing is ever late by it; healed by letting it go on.
+
+    So it is with a virtual machine whose host withholds time from it. What was missed is never made up for.
+    """
+
+    kind = "clock-stop"
+    does = "it stands still, and the replica works on"
+    undone = "it goes on"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.TIMERS
+    look = CLOCK
+    drawn_as = 16
+    dice = named(target=_SOMEBODY)
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftClock(Fault):
+    """The timers' clock counts ``percent`` milliseconds in a hundred; healed by counting as it should again.
+
+    What it has gained or lost stays with it: such a clock has no true time, only a true rate.
+    """
+
+    kind = "clock-drift"
+    does = "it counts too fast or too slowly"
+    undone = "it counts as it should"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.TIMERS
+    look = CLOCK
+    drawn_as = 17
+    dice = named(target=_SOMEBODY, percent=(10, 50, 90, 110, 200, 1000))
+    against_leader = named(percent=2000)
+    """A leader whose timers run out too early."""
+    target: Target
+    percent: int
+
+    def __post_init__(self) -> None:
+        check_at_least(0, percent=self.percent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JumpWallClock(Fault):
+    """The wall clock is ``by_ms`` milliseconds ahead, or behind if that is negative; healed by the true time."""
+
+    kind = "wall-clock-jump"
+    does = "the wall clock is ahead or behind"
+    undone = "the true time"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.WALL_CLOCKS
+    look = CLOCK
+    drawn_as = 18
+    against_leader = named(by_ms=-_HOUR_MS)
+    """A leader whose date is wrong stays."""
+    target: Target
+    by_ms: int
+
+    @classmethod
+    def drawn(cls, random: Random) -> JumpWallClock:
+        """Ahead or behind, little or much."""
+        target = random.choice(_SOMEBODY)
+        return JumpWallClock(target=target, by_ms=random.choice((-1, 1)) * random.choice((200, 60_000, _HOUR_MS)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrobeWallClock(Fault):
+    """The wall clock jumps by ``by_ms`` milliseconds, and back, every ``period_ms``; healed by the true time."""
+
+    kind = "clock-strobe"
+    does = "the wall clock jumps to and fro"
+    undone = "the true time"
+    healer = "settle"
+    is_healed_by_name = True
+    need = Need.WALL_CLOCKS
+    look = CLOCK
+    drawn_as = 19
+    dice = named(
+        target=_SOMEBODY,
+        by_ms=(-200, 200, 60_000, -_HOUR_MS),
+        period_ms=(10, 100, 1000),
+    )
+    against_leader = named(by_ms=-_HOUR_MS, period_ms=100)
+    """A leader whose date is wrong now and again."""
+    target: Target
+    by_ms: int
+    period_ms: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, period_ms=self.period_ms)
+
+
+ClockFault = JumpClock | StopClock | DriftClock | JumpWallClock | StrobeWallClock
 
 
 class Timekeeping(Family[ClockFault]):
@@ -39,12 +165,6 @@ class Timekeeping(Family[ClockFault]):
         self._wishes: dict[int, _Wish] = {}
         self._leaps_ms: Counter[int] = Counter()
         self._strobes: dict[int, asyncio.Task[None]] = {}
-
-    async def aim(self, fault: ClockFault, random: Random) -> Aim:
-        """Decide whose clocks."""
-        if not isinstance(self._system, KeepsTime):
-            raise InvalidTargetError("nobody can set the clocks of this system's nodes")
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
 
     async def strike(self, opened: OpenFault[ClockFault]) -> tuple[int, ...]:
         """Set them."""
@@ -89,7 +209,7 @@ class Timekeeping(Family[ClockFault]):
         self._turn(wish.nodes)
 
     def _turn(self, nodes: tuple[int, ...]) -> None:
-        assert isinstance(self._system, KeepsTime), "the fault was aimed"
+        assert isinstance(self._system, KeepsTime), "it has what the fault needs"
         for node in nodes:
             self._system.set_clocks(node, self._dials(node))
 

@@ -10,27 +10,93 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from nemesis.cluster.system import NodeFailedError, System
 from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
-from nemesis.faults.targets import InvalidTargetError
-from nemesis.faults.values import ChangeVoters, VoterChange
-from nemesis.history import EventType
-from nemesis.workload.recorder import Recorder
+from nemesis.faults.fault import FAULT_S, Fault, named
+from nemesis.faults.look import CHANGED
+from nemesis.faults.needs import Need
+from nemesis.faults.targets import InvalidTargetError, Role, Target
+
+if TYPE_CHECKING:
+    from nemesis.workload.recorder import Recorder
 
 ADD = "add-voter"
-REMOVE, TRANSFER, EMPTY_DISK = ChangeVoters.steps
+REMOVE, TRANSFER, EMPTY_DISK = "remove-voter", "transfer-leadership", "empty-disk"
 """The names of the operations, in the history."""
 ALL_VOTE = "all-vote"
 """What the harness brings about at the end: every node is a voter again."""
+REPLACED_S = (8.0, 12.0)
+"""How long it may take: a voter is removed, stopped, wiped, started, catches up, and is added."""
 LED_S_MAX = 2.0
 """How long a change waits for somebody to lead."""
 ALL_VOTE_S_MAX = 40.0
 _LOOK_S = 0.1
 _PAUSE_S = 0.5
+
+
+class VoterChange(StrEnum):
+    """The ways to change who votes, or who of them leads."""
+
+    REMOVE = "remove"
+    REPLACE = "replace"
+    TRANSFER = "transfer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeVoters(Fault):
+    """``target`` votes no more in quorum logs, or votes no more and comes back with an empty disk, or is to lead.
+
+    Healed by being added to the voters again, where it is none. Who is removed only stays up and goes on fetching.
+    Needs a cluster whose voters can be changed.
+    """
+
+    kind = "membership"
+    does = (
+        "a voter is removed, or replaced by one with an empty disk; the leadership is handed over; see "
+        "[below](#changing-who-votes)"
+    )
+    undone = "whoever votes no more is added again"
+    healer = "restore-voters"
+    need = Need.VOTERS
+    look = CHANGED
+    told_by = "change"
+    steps = (REMOVE, TRANSFER, EMPTY_DISK)
+    drawn_as = 4
+    against_leader = named(change=VoterChange.REMOVE)
+    """A leader that votes no more."""
+    share = 0.4
+    second_share = 0.7
+    is_alone_at_first = True
+    comes_one_at_a_time = True
+    is_spared = True
+    change: VoterChange
+    target: Target
+
+    @property
+    def lasts_s(self) -> tuple[float, float]:
+        """A disk that is replaced takes its time."""
+        return REPLACED_S if self.change is VoterChange.REPLACE else FAULT_S
+
+    @classmethod
+    def drawn(cls, random: Random) -> ChangeVoters:
+        """Any change, of anybody; who leads already is not made to."""
+        change = random.choice(tuple(VoterChange))
+        is_transfer = change is VoterChange.TRANSFER
+        target = Role.FOLLOWER if is_transfer else random.choice((Role.LEADER, Role.FOLLOWER, Role.CONTROLLER))
+        return ChangeVoters(change=change, target=target)
+
+    @classmethod
+    def certain(cls, random: Random) -> ChangeVoters:
+        """A voter that is replaced: a run without that shows little."""
+        return ChangeVoters(change=VoterChange.REPLACE, target=random.choice((Role.LEADER, Role.FOLLOWER)))
+
+
 _STEPS = {VoterChange.REMOVE: REMOVE, VoterChange.REPLACE: EMPTY_DISK, VoterChange.TRANSFER: TRANSFER}
 
 
@@ -98,7 +164,7 @@ class VoterChanges:
                 await self._add_until_none_is_missing()
             finally:
                 self._is_under_way = False
-        self._recorder.nemesis(EventType.INFO, fault.healer, await healing)
+        self._recorder.ended(fault.healer, await healing)
 
     async def _change(self, change: VoterChange, node: int) -> None:
         match change:
@@ -156,27 +222,26 @@ class VoterChanges:
 
     async def _replace_disk(self, node: int) -> None:
         detail = {"replicas": [node]}
-        self._recorder.nemesis(EventType.INVOKE, EMPTY_DISK, detail)
+        self._recorder.began(EMPTY_DISK, detail)
         await self._system.stop(node)
         try:
             await self._system.wipe(node)
             await self._system.start(node)
         except NodeFailedError as error:
             told = {**detail, "outcome": ChangeOutcome.REFUSED}
-            self._recorder.nemesis(EventType.FAIL, EMPTY_DISK, told, error=str(error))
+            self._recorder.ended(EMPTY_DISK, told, error=str(error))
         else:
-            self._recorder.nemesis(EventType.INFO, EMPTY_DISK, {**detail, "outcome": ChangeOutcome.DONE})
+            self._recorder.ended(EMPTY_DISK, {**detail, "outcome": ChangeOutcome.DONE})
 
     # --- adding back --------------------------------------------------------------------------------------------------
 
     async def _add_all(self, end_s: float) -> None:
-        self._recorder.harness(EventType.INVOKE, ALL_VOTE, {})
+        self._recorder.harness_began(ALL_VOTE, {})
         while not self._all_vote(voters := await self._look()) and asyncio.get_running_loop().time() < end_s:
             await self._add_missing()
             await asyncio.sleep(_LOOK_S)
         error = None if self._all_vote(voters) else "not every replica votes again in time"
-        detail = {"voters": voters}
-        self._recorder.harness(EventType.INFO if error is None else EventType.FAIL, ALL_VOTE, detail, error=error)
+        self._recorder.harness_ended(ALL_VOTE, {"voters": voters}, error=error)
 
     async def _look(self) -> dict[str, list[int]]:
         """Who votes in each log of which somebody says it; who is missing is what that says, from now on."""
@@ -225,8 +290,8 @@ class VoterChanges:
 
     def _not_tried(self, f: str, node: int, reason: str, **where: str) -> None:
         detail = {"replicas": [node], **where}
-        self._recorder.nemesis(EventType.INVOKE, f, detail)
-        self._recorder.nemesis(EventType.FAIL, f, {**detail, "outcome": ChangeOutcome.NOT_TRIED}, error=reason)
+        self._recorder.began(f, detail)
+        self._recorder.ended(f, {**detail, "outcome": ChangeOutcome.NOT_TRIED}, error=reason)
 
 
 class Voters(Family[ChangeVoters]):
@@ -239,10 +304,10 @@ class Voters(Family[ChangeVoters]):
         self._changes = VoterChanges(stage.system, stage.recorder)
 
     async def aim(self, fault: ChangeVoters, random: Random) -> Aim:
-        """Decide who is removed, replaced, or is to lead."""
+        """Decide who is removed, replaced, or is to lead. Raises InvalidTargetError where nobody can be."""
         if not self._system.voters.logs:
             raise InvalidTargetError("the voters of this cluster are voters for ever")
-        return Aim(nodes=await self._casting.resolve(fault.target, random))
+        return await super().aim(fault, random)
 
     async def strike(self, opened: OpenFault[ChangeVoters]) -> tuple[int, ...]:
         """Begin the change."""

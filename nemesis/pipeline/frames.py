@@ -21,7 +21,7 @@ from nemesis.checks.schemas import (
     RUN_EVENT_SCHEMA,
 )
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS
-from nemesis.faults.names import DEEDS, FAULT_NAMES
+from nemesis.faults.catalogue import DEEDS, FAULT_NAMES
 from nemesis.history.events import (
     APPEND,
     BECAME_LEADER,

@@ -19,7 +19,7 @@ from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
 from nemesis.checks.partition import NONE, ints
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS, RunCounts
-from nemesis.faults.names import DEEDS, FAULT_NAMES
+from nemesis.faults.catalogue import DEEDS, FAULT_NAMES
 from nemesis.history.events import (
     APPEND,
     BECAME_LEADER,

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from nemesis.faults.look import LOOKS, Look
 from nemesis.history.events import APPEND, FINAL_READ, POLL
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
 from nemesis.report.values import (
     Fault,
-    FaultKind,
     Latency,
     LatencyPoints,
     Leadership,
@@ -37,26 +37,6 @@ OUTCOME_SYMBOLS: Mapping[Outcome, str] = {Outcome.OK: "circle", Outcome.FAIL: "x
 FINAL_READ_SYMBOL = "square-open"
 QUANTILE_COLOUR = "#1f9c7b"
 QUANTILE_DASHES: Mapping[float, str] = {0.5: "solid", 0.99: "dash"}
-FAULT_COLOURS: Mapping[FaultKind, str] = {
-    FaultKind.KILL: "#d0552b",
-    FaultKind.PAUSE: "#b08a00",
-    FaultKind.PARTITION: "#8a63c7",
-    FaultKind.NETWORK: "#4f6bc0",
-    FaultKind.MEMBERSHIP: "#3b7f8c",
-    FaultKind.CLOCK: "#a0527a",
-    FaultKind.LOAD: "#6b8e23",
-    FaultKind.OTHER: "#808890",
-}
-FAULT_PATTERNS: Mapping[FaultKind, str] = {
-    FaultKind.KILL: "",
-    FaultKind.PAUSE: "/",
-    FaultKind.PARTITION: "x",
-    FaultKind.NETWORK: "\\",
-    FaultKind.MEMBERSHIP: "-",
-    FaultKind.CLOCK: "|",
-    FaultKind.LOAD: "+",
-    FaultKind.OTHER: ".",
-}
 LEADER_COLOUR = "#1f9c7b"
 MARK_COLOURS: Mapping[MarkKind, str] = {
     MarkKind.CONTROLLER: "#2f6fb5",
@@ -153,10 +133,10 @@ def _lay_out(figure: go.Figure, run: RunView, inner_px: int) -> None:
 
 def _add_lanes(figure: go.Figure, timeline: Timeline, duration_s: float) -> None:
     _add_leaderships(figure, timeline.leaderships[:MARKS_MAX], duration_s)
-    for kind in FaultKind:
-        faults = [fault for fault in timeline.faults[:FAULTS_MAX] if fault.kind is kind]
+    for look in LOOKS:
+        faults = [fault for fault in timeline.faults[:FAULTS_MAX] if fault.look is look]
         if faults:
-            _add_fault_bars(figure, kind, faults, timeline.replicas, duration_s)
+            _add_fault_bars(figure, look, faults, timeline.replicas, duration_s)
     for mark_kind in MarkKind:
         marks = [mark for mark in timeline.marks[:MARKS_MAX] if mark.kind is mark_kind]
         if marks:
@@ -188,7 +168,7 @@ def _add_leaderships(figure: go.Figure, reigns: Sequence[Leadership], duration_s
 
 
 def _add_fault_bars(
-    figure: go.Figure, kind: FaultKind, faults: Iterable[Fault], lanes: Sequence[int], duration_s: float
+    figure: go.Figure, look: Look, faults: Iterable[Fault], lanes: Sequence[int], duration_s: float
 ) -> None:
     bars = [(fault, replica) for fault in faults for replica in (fault.replicas or lanes)]
     figure.add_bar(
@@ -200,9 +180,9 @@ def _add_fault_bars(
         y=[replica + 0.2 for _, replica in bars],
         width=0.34,
         marker={
-            "color": FAULT_COLOURS[kind],
-            "line": {"width": 1, "color": FAULT_COLOURS[kind]},
-            "pattern": {"shape": FAULT_PATTERNS[kind], "size": 7, "solidity": 0.35, "fillmode": "replace"},
+            "color": look.colour,
+            "line": {"width": 1, "color": look.colour},
+            "pattern": {"shape": look.pattern, "size": 7, "solidity": 0.35, "fillmode": "replace"},
         },
         hovertext=[
             f"{html.escape(fault.name)} {html.escape(fault.target[:120])}<br>{_span(fault.start_s, fault.end_s)}"
@@ -260,7 +240,7 @@ def _shade_faults(figure: go.Figure, faults: Sequence[Fault], duration_s: float)
             "x1": duration_s if fault.end_s is None else fault.end_s,
             "y0": 0,
             "y1": top,
-            "fillcolor": FAULT_COLOURS[fault.kind],
+            "fillcolor": fault.look.colour,
             "opacity": 0.13,
             "line": {"width": 0},
             "layer": "below",

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from nemesis.faults.look import LOOKS
 from nemesis.report.figures import (
-    FAULT_COLOURS,
     LEADER_COLOUR,
     MARK_COLOURS,
     OFFLINE_COLOUR,
     OUTCOME_COLOURS,
     QUANTILE_COLOUR,
 )
-from nemesis.report.values import FaultKind, MarkKind, Outcome
+from nemesis.report.values import MarkKind, Outcome
 
 
 class Swatch(StrEnum):
@@ -46,17 +46,7 @@ class LegendEntry:
 
 LEGEND = (
     LegendEntry(swatch=Swatch.BAR, colour=LEADER_COLOUR, words="leads; where there are many logs, controls"),
-    LegendEntry(swatch=Swatch.BAR, colour=FAULT_COLOURS[FaultKind.KILL], words="killed"),
-    LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.PAUSE], words="paused"),
-    LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.PARTITION], words="partitioned"),
-    LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.NETWORK], words="network impaired"),
-    LegendEntry(
-        swatch=Swatch.BAR,
-        colour=FAULT_COLOURS[FaultKind.MEMBERSHIP],
-        words="voters or replicas changed",
-    ),
-    LegendEntry(swatch=Swatch.HATCHED, colour=FAULT_COLOURS[FaultKind.CLOCK], words="clock set wrong"),
-    LegendEntry(swatch=Swatch.CROSSED, colour=FAULT_COLOURS[FaultKind.LOAD], words="burst of load"),
+    *(LegendEntry(swatch=Swatch(look.swatch), colour=look.colour, words=look.words) for look in LOOKS),
     LegendEntry(swatch=Swatch.DASHED, colour=MARK_COLOURS[MarkKind.CONTROLLER], words="controller election (star)"),
     LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ELECTION], words="leader election"),
     LegendEntry(swatch=Swatch.DIAMOND, colour=MARK_COLOURS[MarkKind.UNCLEAN], words="unclean election (diamond)"),

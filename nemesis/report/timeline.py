@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nemesis.faults.catalogue import FAULTS
+from nemesis.faults.look import KILLED, Look
+from nemesis.faults.rolling import RESTART
 from nemesis.history.events import (
     BECAME_LEADER,
     FINAL_ISR,
@@ -25,37 +28,21 @@ from nemesis.history.events import (
 )
 from nemesis.report.elections import KINDS, offline_partitions, unclean_elections
 from nemesis.report.operations import NS_PER_SECOND
-from nemesis.report.values import Fault, FaultKind, Leadership, Mark, MarkKind, Timeline
+from nemesis.report.values import Fault, Leadership, Mark, MarkKind, Refusal, Timeline
 
 FAULTS_MAX = 400
 MARKS_MAX = 400
 """So many faults and marks are drawn; the page says when there were more."""
 
-BEGINS: Mapping[str, FaultKind] = {
-    "kill": FaultKind.KILL,
-    "stop": FaultKind.KILL,
-    "rolling": FaultKind.OTHER,
-    "pause": FaultKind.PAUSE,
-    "partition": FaultKind.PARTITION,
-    "network": FaultKind.NETWORK,
-    **dict.fromkeys(("membership", "reassign"), FaultKind.MEMBERSHIP),
-    "clock": FaultKind.CLOCK,
-    "wall": FaultKind.CLOCK,
-    "burst": FaultKind.LOAD,
-    "power": FaultKind.KILL,
-    **dict.fromkeys(("fill", "slow", "fail", "damage", "replace", "memory"), FaultKind.OTHER),
-}
-ENDS: Mapping[str, FaultKind] = {
-    "restart": FaultKind.KILL,
-    "start": FaultKind.KILL,
-    "resume": FaultKind.PAUSE,
-    "heal": FaultKind.PARTITION,
-    "mend": FaultKind.NETWORK,
-    "restore": FaultKind.MEMBERSHIP,
-    "settle": FaultKind.CLOCK,
-    "ease": FaultKind.LOAD,
-    **dict.fromkeys(("end", "free", "speed", "repair"), FaultKind.OTHER),
-}
+
+def _first(name: str) -> str:
+    return name.replace("_", "-").split("-")[0]
+
+
+BEGINS: Mapping[str, Look] = {_first(name): fault.look for fault in FAULTS.values() for name in fault.names()}
+"""By the first word of what is done, how it looks."""
+ENDS: Mapping[str, Look] = {_first(fault.healer): fault.look for fault in FAULTS.values()} | {_first(RESTART): KILLED}
+"""The same of what undoes it."""
 TRUNCATED = "truncated"
 MARKED: Mapping[str, MarkKind] = {
     BECAME_LEADER: MarkKind.ELECTION,
@@ -76,11 +63,17 @@ class _Row:
     f: str
     node: int | None
     detail: Any
+    error: str | None
+
+    @property
+    def fault_id(self) -> int | None:
+        """The fault that it is about, where the history numbers them."""
+        return self.detail.get("fault_id") if isinstance(self.detail, dict) else None
 
 
 def read_timeline(history: pa.Table, events: pa.Table, origin_ns: int) -> Timeline:
     """Faults from the history, leaderships and marks from the events, both in order of time."""
-    faults = _faults(_nemesis_rows(history, origin_ns))
+    faults, refusals = _faults(_nemesis_rows(history, origin_ns))
     happened = _event_rows(events, origin_ns)
     unclean = unclean_elections(happened)
     marked = {(election.log, election.epoch) for election in unclean if election.kind == KINDS[UNCLEAN_ELECTION]}
@@ -91,6 +84,7 @@ def read_timeline(history: pa.Table, events: pa.Table, origin_ns: int) -> Timeli
     return Timeline(
         replicas=tuple(sorted(seen)),
         faults=faults,
+        refusals=refusals,
         leaderships=leaderships,
         marks=marks,
         offline=offline_partitions(happened),
@@ -99,7 +93,7 @@ def read_timeline(history: pa.Table, events: pa.Table, origin_ns: int) -> Timeli
 
 
 def _nemesis_rows(history: pa.Table, origin_ns: int) -> list[_Row]:
-    columns = history.select(["process", "time_ns", "type", "f", "node", "detail"])
+    columns = history.select(["process", "time_ns", "type", "f", "node", "detail", "error"])
     rows = columns.filter(pc.equal(columns.column("process"), NEMESIS_PROCESS)).to_pylist()
     return [
         _Row(
@@ -108,6 +102,7 @@ def _nemesis_rows(history: pa.Table, origin_ns: int) -> list[_Row]:
             f=row["f"],
             node=row["node"],
             detail=parsed(row["detail"]),
+            error=row["error"],
         )
         for row in rows
     ]
@@ -123,13 +118,15 @@ def parsed(text: Any) -> Any:
         return text
 
 
-def _faults(rows: Iterable[_Row]) -> tuple[Fault, ...]:
-    """Pair each injection with the healing of the same kind and replicas; what was never healed stays open.
+def _faults(rows: Iterable[_Row]) -> tuple[tuple[Fault, ...], tuple[Refusal, ...]]:
+    """Pair each injection with its healing; what was never healed stays open. Beside them those that did not strike.
 
-    An injection counts from its invocation, a healing to its completion: in between the fault may have bitten.
+    They are paired by number, and without numbers by kind and replicas. An injection counts from its invocation, a
+    healing to its completion: in between the fault may have bitten.
     """
     invoked: dict[str, _Row] = {}
     faults: list[Fault] = []
+    refusals: list[Refusal] = []
     for row in rows:
         if row.type == "invoke":
             invoked[row.f] = row
@@ -137,19 +134,22 @@ def _faults(rows: Iterable[_Row]) -> tuple[Fault, ...]:
         began = invoked.pop(row.f, row)
         if row.type != "fail":
             _apply(faults, began, row)
+        elif look_of(row.f, BEGINS) is not None:
+            refusals.append(Refusal(name=row.f, time_s=began.time_s, reason=row.error or ""))
     for row in invoked.values():
-        if kind_of(row.f, BEGINS) is not None:
+        if look_of(row.f, BEGINS) is not None:
             _apply(faults, row, row)
-    return tuple(sorted(faults, key=lambda fault: fault.start_s))
+    return tuple(sorted(faults, key=lambda fault: fault.start_s)), tuple(refusals)
 
 
 def _apply(faults: list[Fault], began: _Row, row: _Row) -> None:
-    begins, ends = kind_of(row.f, BEGINS), kind_of(row.f, ENDS)
+    begins, ends = look_of(row.f, BEGINS), look_of(row.f, ENDS)
     replicas = _targets(row) or _targets(began)
     if begins is not None:
         faults.append(
             Fault(
-                kind=begins,
+                look=begins,
+                fault_id=row.fault_id,
                 name=row.f,
                 target=_described(row) or _described(began),
                 replicas=replicas,
@@ -159,14 +159,20 @@ def _apply(faults: list[Fault], began: _Row, row: _Row) -> None:
         )
     elif ends is not None:
         for position, fault in enumerate(faults):
-            healed = not replicas or not fault.replicas or set(fault.replicas) <= set(replicas)
-            if fault.kind is ends and fault.end_s is None and healed:
+            if fault.end_s is None and _ends(row, ends, replicas, fault):
                 faults[position] = replace(fault, end_s=row.time_s)
 
 
-def kind_of(f: str, table: Mapping[str, FaultKind]) -> FaultKind | None:
-    """The kind of the nemesis operation ``f``: its first word decides, so ``partition-halves`` is a partition."""
-    return table.get(f.replace("_", "-").split("-")[0])
+def _ends(row: _Row, look: Look, replicas: tuple[int, ...], fault: Fault) -> bool:
+    """Whether a healing is that of a fault: by number, or of the same kind and of all its replicas."""
+    if row.fault_id is not None and fault.fault_id is not None:
+        return row.fault_id == fault.fault_id
+    return fault.look is look and (not replicas or not fault.replicas or set(fault.replicas) <= set(replicas))
+
+
+def look_of(f: str, table: Mapping[str, Look]) -> Look | None:
+    """The look of the nemesis operation ``f``: its first word decides, so ``partition-halves`` is a partition."""
+    return table.get(_first(f))
 
 
 def _targets(row: _Row) -> tuple[int, ...]:
@@ -257,7 +263,7 @@ def _leaderships(events: Sequence[Mapping[str, Any]], faults: Sequence[Fault]) -
         ends += [
             fault.start_s
             for fault in faults
-            if fault.kind is FaultKind.KILL and replica_id in fault.replicas and fault.start_s >= start_s
+            if fault.look is KILLED and replica_id in fault.replicas and fault.start_s >= start_s
         ][:1]
         reigns.append(
             Leadership(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nemesis.checks.promises import Kept
+from nemesis.faults.look import Look
 from nemesis.verdict import Verdict
 
 
@@ -20,19 +21,6 @@ class Outcome(StrEnum):
     OK = "ok"
     FAIL = "fail"
     INFO = "info"
-
-
-class FaultKind(StrEnum):
-    """What the nemesis did, as far as the drawing tells it apart."""
-
-    KILL = "kill"
-    PAUSE = "pause"
-    PARTITION = "partition"
-    NETWORK = "network"
-    MEMBERSHIP = "membership"
-    CLOCK = "clock"
-    LOAD = "load"
-    OTHER = "other"
 
 
 class MarkKind(StrEnum):
@@ -49,12 +37,22 @@ class MarkKind(StrEnum):
 class Fault:
     """One fault from its injection to its healing. No ``replicas`` means that the whole cluster is concerned."""
 
-    kind: FaultKind
+    look: Look
+    fault_id: int | None
     name: str
     target: str
     replicas: tuple[int, ...]
     start_s: float
     end_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An injection that struck nobody, and why."""
+
+    name: str
+    time_s: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +122,7 @@ class Timeline:
 
     replicas: tuple[int, ...] = ()
     faults: tuple[Fault, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     leaderships: tuple[Leadership, ...] = ()
     marks: tuple[Mark, ...] = ()
     offline: tuple[Offline, ...] = ()

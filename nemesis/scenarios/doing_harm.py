@@ -5,6 +5,7 @@ Owns the words for which links are cut. Knows nothing of time and clients.
 
 from __future__ import annotations
 
+from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.links import Link
 from nemesis.scenarios.performance import (
     Performance,
@@ -18,6 +19,9 @@ from nemesis.scenarios.performance import (
 )
 from nemesis.scenarios.stage import Stage
 from nemesis.simulator.scenario_files import Directive
+
+BY_HAND = 0
+"""The key of what a story does to a machine."""
 
 # --- links ----------------------------------------------------------------------------------------------------------
 
@@ -105,7 +109,7 @@ def slow_disk(performance: Performance, directive: Directive) -> str:
     takes_only(directive, "factor")
     factor = number_of(directive, directive.arguments.get("factor", "1"))
     for word in directive.words:
-        node_of(stage, directive, word).disk.slow_factor = factor
+        node_of(stage, directive, word).disk.hinder(BY_HAND, Hindrance(slow_factor=factor))
     return happened(performance, stage)
 
 
@@ -114,7 +118,7 @@ def pause(performance: Performance, directive: Directive) -> str:
     stage = stage_of(performance, directive)
     takes_only(directive)
     for node in running_nodes(stage, directive, directive.words):
-        node.pause()
+        node.pause(BY_HAND)
     return happened(performance, stage)
 
 
@@ -123,5 +127,5 @@ def resume(performance: Performance, directive: Directive) -> str:
     stage = stage_of(performance, directive)
     takes_only(directive)
     for node in running_nodes(stage, directive, directive.words):
-        node.resume()
+        node.resume(BY_HAND)
     return happened(performance, stage)

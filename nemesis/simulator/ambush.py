@@ -105,8 +105,8 @@ class Ambush(Observer):
                 node.kill() if blow == "kill" else node.lose_power()
                 return lambda: self._world.release(node.replica_id, key)
             case _:
-                node.pause()
-                return node.resume
+                node.pause(key)
+                return lambda: node.resume(key)
 
 
 def _nothing() -> None:

@@ -103,8 +103,8 @@ class AppointeeAmbush(Observer):
         self._after_sessions(LATE_SESSIONS, lambda: self._world.hear_in_time(key))
         match blow:
             case "pause":
-                self._world.queue.after(0, node.pause)
-                self._after_sessions(PAUSE_SESSIONS, node.resume)
+                self._world.queue.after(0, lambda: node.pause(key))
+                self._after_sessions(PAUSE_SESSIONS, lambda: node.resume(key))
             case "stop":
                 self._world.hold_down(node.replica_id, key)
                 self._world.queue.after(0, lambda: node.stop() if node.is_up else None)

@@ -20,6 +20,8 @@ class NodeClock:
         self._drift_ppm = drift_ppm
         self._stands_at_us: int | None = None
         """What it shows while it stands still."""
+        self._stopped_by: set[int] = set()
+        """The keys of those who want it to stand still."""
 
     def now_ms(self, now_us: int) -> int:
         """What the clock shows at ``now_us`` of the world."""
@@ -48,11 +50,15 @@ class NodeClock:
         if self._stands_at_us is not None:
             self._stands_at_us += by_ms * 1000
 
-    def stop(self, now_us: int) -> None:
-        """Let the clock stand still."""
+    def stop(self, key: int, now_us: int) -> None:
+        """Let the clock stand still until ``go_on(key)``."""
+        self._stopped_by.add(key)
         self._stands_at_us = self._shown_us(now_us)
 
-    def go_on(self, now_us: int) -> None:
-        """Let the clock count on from what it shows."""
+    def go_on(self, key: int, now_us: int) -> None:
+        """Let the clock count on from what it shows, if nobody else wants it to stand still."""
+        self._stopped_by.discard(key)
+        if self._stopped_by:
+            return
         self._offset_us = self._shown_us(now_us) - self._running_us(now_us)
         self._stands_at_us = None

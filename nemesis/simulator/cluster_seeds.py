@@ -20,7 +20,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from random import Random
 
-from nemesis.faults.values import DamageDisk, FailDisk, Fault, PowerLoss
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.disks import FailDisk, PowerLoss
+from nemesis.faults.fault import Fault
 from nemesis.simulator.climate import Climate, Weather, draw_common_climate, with_batches
 from nemesis.simulator.cluster_climate import ClusterClimate
 

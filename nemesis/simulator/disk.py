@@ -7,12 +7,14 @@ rotten sector from a torn write, and cuts either (see the storage documentation)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import errno
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 from nemesis.disks.damage import SECTOR_BYTES, spoiled
+from nemesis.disks.hindrance import Hindrance, together
 from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.rules.log import LogRules
 from replica.ids import Offset, ReplicaId, TopicPartition
@@ -44,6 +46,7 @@ class NodeDisk:
         """Of the disk that is there now."""
         self.files = SimulatedFiles(remember_calls=False)
         self.slow_factor = 1
+        self._hindrances: dict[int, Hindrance] = {}
         self.is_damaged = False
         self.rotten: set[TopicPartition] = set()
         """Partitions' logs of which a sector was spoiled, until they are replaced."""
@@ -72,6 +75,22 @@ class NodeDisk:
         self.rotten.clear()
         self.files = SimulatedFiles(remember_calls=False)
         self._format(VoterSet(()))
+        self._apply_hindrances()
+
+    def hinder(self, key: int, hindrance: Hindrance) -> None:
+        """Let the disk be full, fail or tarry until ``relieve(key)``; so will one that takes its place."""
+        self._hindrances[key] = hindrance
+        self._apply_hindrances()
+
+    def relieve(self, key: int) -> None:
+        """Let it do what it should, as far as nothing else hinders it."""
+        self._hindrances.pop(key, None)
+        self._apply_hindrances()
+
+    def _apply_hindrances(self) -> None:
+        hindrance = together(self._hindrances.values())
+        self.slow_factor = hindrance.slow_factor
+        self.files.is_full, self.files.fault = hindrance.is_full, _failing(hindrance.failing)
 
     def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""
@@ -130,6 +149,16 @@ class NodeDisk:
             for name, following in pairwise(segments)
             if int(following.removesuffix(".log")) <= recovery_point and self.files.content(folder / name)
         ]
+
+
+def _failing(calls: Collection[str]) -> Callable[[str, Path], OSError | None] | None:
+    if not calls:
+        return None
+
+    def fault(call: str, path: Path) -> OSError | None:
+        return OSError(errno.EIO, "Input/output error", str(path)) if call in calls else None
+
+    return fault
 
 
 def directory_id_for(replica_id: ReplicaId, wiped: int = 0) -> str:

@@ -60,7 +60,7 @@ class Node:
         self.dice = dice
         self.incarnation = 0
         self.core: Replica | None = None
-        self.is_paused = False
+        self.paused_by: set[int] = set()  # The keys of those who want the process to stand still.
         self.storage_failed = False  # Whether this process, or the last one, was told of a failure of its storage.
         self.is_retired = False
         """Whether its flushed data is known to be damaged, so that it never starts again."""
@@ -94,6 +94,11 @@ class Node:
     def is_up(self) -> bool:
         """Whether there is a process, paused or not."""
         return self.core is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the process stands still."""
+        return bool(self.paused_by)
 
     @property
     def now_ms(self) -> int:
@@ -171,13 +176,15 @@ class Node:
         self.submit(ev.ResignRequested())
         self.after_ms(STOP_GRACE_MS, lambda: self._close_cleanly(waits=STOP_WAITS_MAX))
 
-    def pause(self) -> None:
-        """Let the process stand still; what comes for it waits."""
-        self.is_paused = True
+    def pause(self, key: int) -> None:
+        """Let the process stand still until ``resume(key)``; what comes for it waits."""
+        self.paused_by.add(key)
 
-    def resume(self) -> None:
-        """Let the process go on, with all that has come meanwhile."""
-        self.is_paused = False
+    def resume(self, key: int) -> None:
+        """Let the process go on, with all that has come meanwhile, if nobody else wants it to stand still."""
+        self.paused_by.discard(key)
+        if self.is_paused:
+            return
         inbox, self._inbox = self._inbox, []
         stalled, self._stalled = self._stalled, []
         for finish in stalled:
@@ -214,12 +221,10 @@ class Node:
             self._open.abandon()
         if crash.cause.startswith("power"):
             self.disk.lose_power()
-        self.core, self._open, self.is_paused, self._timer_us = None, None, False, None
-        self._replies.clear()
+        self.core, self._open, self._timer_us = None, None, None
+        self.paused_by.clear()
+        self._replies, self._inbox, self._damaged, self._stalled = {}, [], [], []
         self.requests.clear()
-        self._inbox.clear()
-        self._damaged.clear()
-        self._stalled.clear()
         self._lanes = Lanes()
         self.slow_lanes.clear()
         self._flushes.forget_all()
@@ -472,10 +477,7 @@ class Node:
 
     def _arm_timer(self) -> None:
         """See that the core is called by its deadline. A tick that comes too early only looks again."""
-        if self.core is None or self.is_paused:
-            return
-        deadline_ms = self.core.deadline_ms
-        if deadline_ms is None:
+        if self.core is None or self.is_paused or (deadline_ms := self.core.deadline_ms) is None:
             return
         due_us = max(self.clock.world_us(deadline_ms), self._world.queue.now_us)
         if self._timer_us is not None and self._timer_us <= due_us:
@@ -492,9 +494,7 @@ class Node:
 
     def _on_timer(self) -> None:
         assert self.core is not None, self.replica_id
-        if self.is_paused:
-            return
-        deadline_ms = self.core.deadline_ms
+        deadline_ms = None if self.is_paused else self.core.deadline_ms
         if deadline_ms is not None and self.now_ms >= deadline_ms:
             self._step(ev.Ticked())
         self._arm_timer()

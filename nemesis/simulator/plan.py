@@ -10,25 +10,15 @@ from collections.abc import Iterator
 from random import Random
 from typing import assert_never
 
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.disks import FailDisk, FillDisk, PowerLoss, SlowDisk
+from nemesis.faults.fault import Fault
+from nemesis.faults.partitions import CutClients, Partition
+from nemesis.faults.processes import Kill, Pause, Stop
 from nemesis.faults.shapes import DRAWN_SHAPES, Shape
+from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.targets import Role, Target
-from nemesis.faults.values import (
-    Clog,
-    CutClients,
-    DamageDisk,
-    DelayMetadata,
-    FailDisk,
-    Fault,
-    FillDisk,
-    JumpClock,
-    Kill,
-    Partition,
-    Pause,
-    PowerLoss,
-    SlowDisk,
-    Stop,
-    StopClock,
-)
+from nemesis.faults.timekeeping import JumpClock, StopClock
 from nemesis.schedule import Heal, Inject, Schedule, Step
 from nemesis.simulator.climate import Climate, Weather
 

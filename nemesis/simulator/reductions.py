@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.partitions import Partition
 from nemesis.faults.shapes import Shape
-from nemesis.faults.values import Clog, DamageDisk, Partition
+from nemesis.faults.simulated import Clog
 from nemesis.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of
 from nemesis.simulator.climate import CALM, Climate

@@ -8,33 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, assert_never, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
 
-from nemesis.disks.damage import WAYS
-from nemesis.faults.crash_points import CrashPoint
-from nemesis.faults.links import LinkMode
-from nemesis.faults.network import Between
-from nemesis.faults.shapes import Shape
+from nemesis.faults.catalogue import FAULTS, fault_from_json
+from nemesis.faults.fault import TARGETS, Fault, choices, hints
 from nemesis.faults.targets import NAME_SIGN, Role, Target
-from nemesis.faults.values import CALLS, DiskPart, Fault, fault_from_json, fault_to_json
 from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Step
-
-_CHOICES: Mapping[str, Iterable[str]] = {
-    "shape": tuple(Shape),
-    "mode": tuple(LinkMode),
-    "between": tuple(Between),
-    "point": tuple(CrashPoint),
-    "how": WAYS,
-    "part": tuple(DiskPart),
-    "call": CALLS,
-}
-_WHOLE_NUMBERS = (
-    *("by_ms", "factor", "delay_ms"),
-    *("latency_ms", "jitter_ms", "percent", "retransmit_ms", "rate_bytes_per_s", "times", "every_ms"),
-    *("after_ms", "nth"),
-)
-_KINDS = {kind.kind: kind for kind in get_args(Fault)}
 
 
 def line_of(step: Step) -> str:
@@ -50,11 +30,11 @@ def step_of(line: str) -> Step:
         case [at_s, "heal", fault_id]:
             return Step(at_s=_second(at_s), action=Heal(fault_id=whole_number(fault_id, "the number of a fault")))
         case [at_s, "name", name, target, *rest]:
-            draw = _fields(rest, ("draw",)).get("draw", 0)
-            return Step(at_s=_second(at_s), action=Name(name=name, target=_target(target), draw=draw))
+            draw = _fields(rest, _STEP_FIELDS).get("draw", 0)
+            return Step(at_s=_second(at_s), action=Name(name=name, target=target_of(target), draw=draw))
         case [at_s, "await-leader", target, limit]:
-            at_most_s = _second(_fields([limit], ("at_most_s",))["at_most_s"])
-            return Step(at_s=_second(at_s), action=AwaitLeader(target=_target(target), at_most_s=at_most_s))
+            at_most_s = _fields([limit], {"at_most_s": _second})["at_most_s"]
+            return Step(at_s=_second(at_s), action=AwaitLeader(target=target_of(target), at_most_s=at_most_s))
         case _:
             raise ValueError(f"{line!r} is no step: write such as '1.5 inject 0 kill leader' or '2.7 heal 0'")
 
@@ -105,35 +85,30 @@ def _draw_words(draw: int) -> Sequence[str]:
 
 def _fault_words(fault: Fault) -> Sequence[str]:
     usual = _usual(fault.kind)
-    fields = {name: value for name, value in fault_to_json(fault).items() if usual.get(name) != value}
+    fields = {name: value for name, value in fault.to_json().items() if usual.get(name) != value}
     words = [fields.pop("kind"), *([fields.pop("target")] if "target" in fields else [])]
     return [*words, *(f"{name}={value}" for name, value in fields.items())]
 
 
 def _usual(kind: str) -> dict[str, Any]:
     """The fields of a kind of fault that need not be given, with their values then."""
-    return {field.name: field.default for field in dataclasses.fields(_KINDS[kind]) if _is_optional(field)}
-
-
-def _is_optional(field: dataclasses.Field[Any]) -> bool:
-    return field.default is not dataclasses.MISSING
-
-
-def _field_names(kind: str) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(_KINDS[kind]))
+    fields = dataclasses.fields(FAULTS[kind])
+    return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
 
 
 def _inject(fault_id: str, kind: str, rest: Sequence[str]) -> Inject:
-    if kind not in _KINDS:
-        raise ValueError(f"{kind!r} is no fault: give one of {', '.join(_KINDS)}")
+    if kind not in FAULTS:
+        raise ValueError(f"{kind!r} is no fault: give one of {', '.join(FAULTS)}")
     words = [word for word in rest if "=" not in word]
-    names = _field_names(kind)
-    fields = _fields([word for word in rest if "=" in word], (*(name for name in names if name != "target"), "draw"))
+    known = _reading(FAULTS[kind])
+    names = tuple(known)
+    keyed = {name: read for name, read in known.items() if name != "target"}
+    fields = _fields([word for word in rest if "=" in word], {**keyed, **_STEP_FIELDS})
     if len(words) > ("target" in names):
         raise ValueError(f"{words[-1]!r} is one word too many for {kind}: give its other fields as key=value")
     draw = fields.pop("draw", 0)
     if words:
-        fields["target"] = _target(words[0])
+        fields["target"] = target_of(words[0])
     missing = [name for name in names if name not in fields and name not in _usual(kind)]
     if missing:
         raise ValueError(f"{kind} lacks its {missing[0]}: write such as '{_example(kind)}'")
@@ -142,39 +117,55 @@ def _inject(fault_id: str, kind: str, rest: Sequence[str]) -> Inject:
 
 
 def _example(kind: str) -> str:
-    names = [name for name in _field_names(kind) if name not in _usual(kind) and name != "target"]
-    values = {name: next(iter(_CHOICES.get(name, ("leader", "10")))) for name in names}
-    values |= {name: "10" for name in names if name in _WHOLE_NUMBERS}
-    target = [] if kind == "partition-link" else [Role.LEADER.value]
-    return " ".join((kind, *target, *(f"{name}={value}" for name, value in values.items())))
+    fault = FAULTS[kind]
+    names = [name for name in hints(fault) if name not in _usual(kind) and name != "target"]
+    words = {name: choices(fault).get(name, ("leader" if name in TARGETS else "10",))[0] for name in names}
+    target = [Role.LEADER.value] if "target" in hints(fault) else []
+    return " ".join((kind, *target, *(f"{name}={word}" for name, word in words.items())))
 
 
 # --- fields ---------------------------------------------------------------------------------------------------------
 
+Reading = Mapping[str, Callable[[str], Any]]
+"""How the text of each field is read, by its name."""
 
-def _fields(words: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+
+def _reading(fault: type[Fault]) -> dict[str, Callable[[str], Any]]:
+    return {name: _reader(fault, name, hint) for name, hint in hints(fault).items()}
+
+
+def _reader(fault: type[Fault], name: str, hint: Any) -> Callable[[str], Any]:
+    if name in TARGETS:
+        return target_of
+    if hint is int:
+        return lambda text: whole_number(text, f"a {name}")
+    words = {"True": True, "False": False} if hint is bool else {word: word for word in choices(fault)[name]}
+    return lambda text: _one_of(words, text, name)
+
+
+def _one_of(words: Mapping[str, Any], text: str, name: str) -> Any:
+    if text not in words:
+        raise ValueError(f"{text!r} is no {name}: give one of {', '.join(words)}")
+    return words[text]
+
+
+def _fields(words: Sequence[str], known: Reading) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for word in words:
         name, sign, text = word.partition("=")
         if name not in known or not sign:
             raise ValueError(f"{word!r} does not belong here: give {', '.join(f'{one}=' for one in known)} or nothing")
-        fields[name] = _field(name, text)
+        fields[name] = known[name](text)
     return fields
 
 
-def _field(name: str, text: str) -> Any:
-    if name in (*_WHOLE_NUMBERS, "draw"):
-        return whole_number(text, f"a {name}")
-    if name in ("source", "destination"):
-        return _target(text)
-    if name in _CHOICES and text not in _CHOICES[name]:
-        raise ValueError(f"{text!r} is no {name}: give one of {', '.join(_CHOICES[name])}")
-    return text
-
-
-def _target(word: str) -> Target:
+def target_of(word: str) -> Target:
+    """Read whom a fault is about."""
     if word.startswith(NAME_SIGN):
         return word
     if word not in tuple(Role):
         raise ValueError(f"{word!r} is no target: give {', '.join(Role)} or {NAME_SIGN}name")
     return Role(word)
+
+
+_STEP_FIELDS: Reading = {"draw": lambda text: whole_number(text, "a draw")}

@@ -32,12 +32,21 @@ from nemesis.cluster.system import (
     SystemVoters,
     UnsupportedError,
 )
-from nemesis.faults.clocks import WallClockFault
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.values import ChangeVoters, DiskFault, Fault, KillAt, LimitMemory, Reassign, ReplaceDisk, TimerFault
+from nemesis.faults.needs import Need
 from nemesis.systems.catalogue import Needs
 
+LACKED: Mapping[Need, str] = {
+    Need.VOTERS: "the voters of another system cannot be changed",
+    Need.OTHER_DISKS: "the voters of another system cannot be changed",
+    Need.MOVES: "who has the logs of another system cannot be changed",
+    Need.MEMORY: "what another system does without memory is not known",
+    Need.STANDING_STILL: "another system does not stand still at points of its work",
+    Need.TIMERS: "the timers of another system go by a clock that cannot be set",
+    Need.DISKS: "another system writes to its disk by itself: what it has not flushed is not known",
+}
+"""What takes a hand in the nodes' own work."""
 STOPPED_S_MAX = 5.0
 BECAME_LEADER = "became-leader"
 _POLL_S = 0.05
@@ -161,23 +170,11 @@ class ForeignSystem(ABC):
         """Nobody's vote can be changed."""
         return ForeignVoters()
 
-    def unsupported(self, fault: Fault) -> str | None:
+    def lacks(self, need: Need) -> str | None:
         """What the host cannot do, changes of voters, and what takes a hand in the nodes' own work."""
-        if isinstance(fault, ChangeVoters | ReplaceDisk):
-            return "the voters of another system cannot be changed"
-        if isinstance(fault, Reassign):
-            return "who has the logs of another system cannot be changed"
-        if isinstance(fault, LimitMemory):
-            return "what another system does without memory is not known"
-        if isinstance(fault, KillAt):
-            return "another system does not stand still at points of its work"
-        if isinstance(fault, WallClockFault):
+        if need is Need.WALL_CLOCKS:
             return self.why_not_faked or why_no_faketime()
-        if isinstance(fault, TimerFault):
-            return "the timers of another system go by a clock that cannot be set"
-        if isinstance(fault, DiskFault):
-            return "another system writes to its disk by itself: what it has not flushed is not known"
-        return self.host.unsupported(fault)
+        return LACKED.get(need) or self.host.lacks(need)
 
     async def open(self) -> None:
         """Make the network, prepare every node and start it. Raises NodeFailedError."""

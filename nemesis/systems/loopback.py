@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random, SystemRandom
+from typing import TYPE_CHECKING
 
 from nemesis.cluster.host import SERVICE_PORT
-from nemesis.cluster.local import simulator_only
 from nemesis.cluster.process_nodes import ProcessNodes
 from nemesis.cluster.system import SystemLinks, UnsupportedError
 from nemesis.faults.links import Link, LinkMode
-from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import Burst, Fault, Kill, KillStarting, Pause, RollingRestart, Stop
+from nemesis.faults.needs import IN_SIMULATOR_ONLY, Need
+
+if TYPE_CHECKING:
+    from nemesis.faults.impairments import NetworkFault
 
 WHY_NO_CUT = "the nodes of another system dial each other directly on a local cluster: use --cluster netns"
 BLOCK_MIN, BLOCK_MAX = 1, 254
@@ -63,11 +65,11 @@ class LoopbackHost(ProcessNodes):
         """Links that nobody can cut."""
         return self._links
 
-    def unsupported(self, fault: Fault) -> str | None:
+    def lacks(self, need: Need) -> str | None:
         """Processes can be ended and paused, and asked for more, and nothing else."""
-        if isinstance(fault, Kill | KillStarting | Pause | Stop | RollingRestart | Burst):
+        if need in (Need.PROCESSES, Need.CLIENTS):
             return None
-        return simulator_only(fault) or WHY_NO_CUT
+        return IN_SIMULATOR_ONLY if need is Need.SIMULATOR else WHY_NO_CUT
 
     async def open(self) -> None:
         """Make the folders."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent
+from nemesis.history import HARNESS_PROCESS, MOVED, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent
 from nemesis.history.writer import HistoryWriter
 
 
@@ -59,6 +59,26 @@ class Recorder:
     def harness(self, kind: EventType, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
         """Record what the harness waits for or reads when no fault is involved; outcomes as for the nemesis."""
         self._write(HARNESS_PROCESS, kind, f, detail=json.dumps(detail), error=error)
+
+    def began(self, f: str, detail: Mapping[str, Any]) -> None:
+        """Record that the nemesis begins to do something."""
+        self.nemesis(EventType.INVOKE, f, detail)
+
+    def ended(self, f: str, detail: Mapping[str, Any], *, error: str | None = None, is_known: bool = True) -> None:
+        """Record that it was done, or not and why; of what nobody knows (``is_known``) there is a reason, too."""
+        self.nemesis(EventType.INFO if error is None or not is_known else EventType.FAIL, f, detail, error=error)
+
+    def harness_began(self, f: str, detail: Mapping[str, Any]) -> None:
+        """Record that the harness begins to bring something about."""
+        self.harness(EventType.INVOKE, f, detail)
+
+    def harness_ended(self, f: str, detail: Mapping[str, Any], *, error: str | None = None) -> None:
+        """Record that it has, or could not for this reason."""
+        self.harness(EventType.INFO if error is None else EventType.FAIL, f, detail, error=error)
+
+    def moved(self, replica_id: int, topic_partition: str, detail: Mapping[str, Any]) -> None:
+        """Record that a partition was seen to have come to its target, of which this is the first replica."""
+        self.replica(replica_id, MOVED, topic_partition=topic_partition, detail=json.dumps(detail))
 
     def replica(self, replica_id: int, event: str, **fields: Any) -> None:
         """Record what the harness has just seen of a replica. ``fields`` are those of ``ReplicaEvent``."""

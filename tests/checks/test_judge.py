@@ -186,11 +186,20 @@ def test_reasons_count_what_is_not_listed() -> None:
 
 
 def test_faults_that_did_not_bite_are_a_warning() -> None:
-    """Faults without a change of leader after them, or that were not done, are told and change no verdict."""
-    for done, said in ((2, "did not bite"), (0, "no fault was done")):
-        counts = replace(WHOLE, faults=done, faults_tried=2, leader_changes=3, leader_elections=4, epochs=2)
-        tame = decide(counts=counts, anomalies=(), coverage=COVERED, complete=True, problems=())
-        assert tame.verdict is Verdict.VALID
-        assert said in tame.warnings[0]
-        assert not faults_bit(counts)
+    """Faults without a change of leader after them are told and change no verdict."""
+    counts = replace(WHOLE, faults=2, faults_tried=2, leader_changes=3, leader_elections=4, epochs=2)
+    tame = decide(counts=counts, anomalies=(), coverage=COVERED, complete=True, problems=())
+    assert tame.verdict is Verdict.VALID
+    assert "did not bite" in tame.warnings[0]
+    assert not faults_bit(counts)
     assert faults_bit(RunCounts(faults=2, changes_after_faults=1))
+
+
+def test_a_run_in_which_no_fault_struck_is_unknown() -> None:
+    """Where all faults were refused or found nobody, nothing was tested; that one of them struck is enough."""
+    counts = replace(WHOLE, faults=0, faults_tried=3, leader_changes=3)
+    untested = decide(counts=counts, anomalies=(), coverage=COVERED, complete=True, problems=())
+    assert untested.verdict is Verdict.UNKNOWN
+    assert untested.reasons == ("no fault struck: all that were tried were refused, or came to nothing",)
+    struck = decide(counts=replace(counts, faults=1), anomalies=(), coverage=COVERED, complete=True, problems=())
+    assert struck.verdict is Verdict.VALID

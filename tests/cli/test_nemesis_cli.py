@@ -21,9 +21,9 @@ from nemesis.cli.soak import command_of
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.drawing import random_schedule
+from nemesis.faults.catalogue import USUAL
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
 from nemesis.history import Workload
-from nemesis.packages import USUAL, Package
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
 from nemesis.schedule import schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
@@ -247,7 +247,7 @@ def test_a_variant_without_a_schedule_is_refused() -> None:
     """A variant that no live schedule brings about is not run under one that proves nothing, unless that is asked."""
     with pytest.raises(click.UsageError) as refused:
         plan(DEFAULTS | {"variant": "fetch-before-fsync"})
-    packaged, _ = plan(DEFAULTS | {"variant": "fetch-before-fsync", "nemesis": (Package.KILL,)})
+    packaged, _ = plan(DEFAULTS | {"variant": "fetch-before-fsync", "nemesis": ("kill",)})
 
     assert "nemesis sim --variant fetch-before-fsync" in refused.value.message
     assert all(name in refused.value.message for name in DIRECTED_VARIANTS)
@@ -257,7 +257,7 @@ def test_a_variant_without_a_schedule_is_refused() -> None:
 def test_a_variant_brings_its_schedule() -> None:
     """A variant alone runs under its directed schedule; with packages or a schedule it runs under those."""
     alone, options = plan(DEFAULTS | {"variant": "ack-before-replication"})
-    packaged, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "nemesis": (Package.KILL,)})
+    packaged, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "nemesis": ("kill",)})
     scheduled, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "schedule": DEMO})
 
     assert alone == ISOLATED_LEADER
@@ -271,18 +271,18 @@ def test_a_run_of_a_sweep_is_repeated_by_its_command() -> None:
     asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0}
     asked |= {"topics": 3, "partitions": 4, "idempotence": False, "lag_time_max_ms": 700}
     asked |= {"unclean_leader_election": True}
-    _, options = plan(asked | {"nemesis": (Package.PAUSE, Package.KILL)})
-    command = command_of(3, asked | {"nemesis": (Package.PAUSE, Package.KILL)})
+    _, options = plan(asked | {"nemesis": ("pause", "kill")})
+    command = command_of(3, asked | {"nemesis": ("pause", "kill")})
 
     again = plan(run.make_context("run", command[2:]).params)
 
     assert again[1] == options
-    assert again[0] == random_schedule(seed=3, packages=(Package.PAUSE, Package.KILL), time_limit_s=20)
+    assert again[0] == random_schedule(seed=3, packages=("pause", "kill"), time_limit_s=20)
 
 
 def test_a_run_on_objects_is_repeated_by_its_command() -> None:
     """A sweep of a workload on objects too, with its store and without topics."""
-    asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0, "nemesis": (Package.KILL,)}
+    asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0, "nemesis": ("kill",)}
     asked |= {"workload": "register", "keys": 4, "reads": "stale"}
     _, options = plan(asked)
 
@@ -293,7 +293,7 @@ def test_a_run_on_objects_is_repeated_by_its_command() -> None:
 
 def test_changes_of_voters_bring_a_store_that_takes_snapshots_often(tmp_path: Path) -> None:
     """So that newcomers load them; also if a stored schedule asks for it."""
-    asked = DEFAULTS | {"workload": "register", "nemesis": (Package.KILL, Package.MEMBERSHIP), "time_limit": 30.0}
+    asked = DEFAULTS | {"workload": "register", "nemesis": ("kill", "membership"), "time_limit": 30.0}
     asked |= {"concurrency": 10, "rate": 200.0}
     schedule, options = plan(asked)
     (tmp_path / "schedule.json").write_text(schedule.to_json())
@@ -310,21 +310,21 @@ def test_changes_of_voters_bring_a_store_that_takes_snapshots_often(tmp_path: Pa
 def test_changes_of_voters_need_objects() -> None:
     """Of a topic's replicas a wiped disk takes what is acknowledged: that workload is refused."""
     with pytest.raises(click.UsageError) as refused:
-        plan(DEFAULTS | {"nemesis": (Package.MEMBERSHIP,)})
+        plan(DEFAULTS | {"nemesis": ("membership",)})
 
     assert "--workload register" in refused.value.message
 
 
 def test_replaced_disks_need_topics(tmp_path: Path) -> None:
     """Objects have no records to lose by a replaced disk, also if a stored schedule asks for it."""
-    schedule, options = plan(DEFAULTS | {"nemesis": (Package.REPLACE_DISK,), "time_limit": 30.0})
+    schedule, options = plan(DEFAULTS | {"nemesis": ("replace-disk",), "time_limit": 30.0})
     (tmp_path / "schedule.json").write_text(schedule.to_json())
     stored = plan(run.make_context("run", ["--schedule", str(tmp_path / "schedule.json"), "--seed", "3"]).params)
 
     assert options.cluster.store is None
     assert stored[1].cluster == options.cluster
     with pytest.raises(click.UsageError) as refused:
-        plan(DEFAULTS | {"nemesis": (Package.REPLACE_DISK,), "workload": "register"})
+        plan(DEFAULTS | {"nemesis": ("replace-disk",), "workload": "register"})
     assert "membership" in refused.value.message
 
 
@@ -383,7 +383,7 @@ def test_a_drawn_seed_is_kept(tmp_path: Path) -> None:
 
 def test_the_documents_of_a_run(tmp_path: Path) -> None:
     """test.json says what ran, with what, and by which command."""
-    write_documents(tmp_path, RunOptions(seed=9, nemesis=(Package.KILL,)), DIRECTED["demo"], ["nemesis", "demo"], NOW)
+    write_documents(tmp_path, RunOptions(seed=9, nemesis=("kill",)), DIRECTED["demo"], ["nemesis", "demo"], NOW)
 
     document = json.loads((tmp_path / "test.json").read_text())
 

@@ -11,7 +11,8 @@ import pytest
 from nemesis.cli.run import plan, run
 from nemesis.cli.soak import command_of, soak
 from nemesis.drawing import flip_flop_schedule, random_schedule
-from nemesis.packages import OF_DISKS, USUAL, Package
+from nemesis.faults.catalogue import PACKAGES, USUAL
+from nemesis.faults.needs import Need
 from nemesis.runner import SERVER_IN_HAND, SMALL_SEGMENT_BYTES
 
 
@@ -22,7 +23,7 @@ def asked(*words: str) -> dict[str, Any]:
 
 def test_weights_are_how_often_a_package_is_named() -> None:
     """A name with a weight is drawn so much more often than the others."""
-    packages = (Package.KILL, Package.KILL, Package.KILL, Package.DELAY)
+    packages = ("kill", "kill", "kill", "delay")
     schedule, options = plan(asked("--nemesis", "kill:3, delay"))
 
     assert options.nemesis == packages
@@ -40,7 +41,7 @@ def test_the_usual_is_what_it_was() -> None:
     """Without being asked, faults are drawn from the four kinds that need nothing and judge nobody."""
     schedule, options = plan(asked())
 
-    assert options.nemesis == USUAL == (Package.PARTITION, Package.KILL, Package.PAUSE, Package.ROLLING_RESTART)
+    assert options.nemesis == USUAL == ("partition", "kill", "pause", "rolling-restart")
     assert schedule == random_schedule(seed=3, packages=USUAL, time_limit_s=30)
 
 
@@ -48,7 +49,7 @@ def test_packages_take_turns_when_asked() -> None:
     """A flip-flop is another schedule of the same packages, and a schedule that is given has none."""
     schedule, _ = plan(asked("--nemesis", "kill,delay", "--flip-flop"))
 
-    assert schedule == flip_flop_schedule(seed=3, packages=(Package.KILL, Package.DELAY), time_limit_s=30)
+    assert schedule == flip_flop_schedule(seed=3, packages=("kill", "delay"), time_limit_s=30)
     with pytest.raises(click.UsageError, match="exclude each other"):
         plan(asked("--schedule", "demo", "--flip-flop"))
 
@@ -85,8 +86,8 @@ def test_a_fault_of_clocks_brings_replicas_whose_clocks_can_be_set(tmp_path: Pat
     assert not burst.cluster.clocks_in_hand
 
 
-@pytest.mark.parametrize("package", sorted(OF_DISKS))
-def test_faults_of_disks_bring_disks_that_can_be_broken(tmp_path: Path, package: Package) -> None:
+@pytest.mark.parametrize("package", sorted(word for word, fault in PACKAGES.items() if fault.need is Need.DISKS))
+def test_faults_of_disks_bring_disks_that_can_be_broken(tmp_path: Path, package: str) -> None:
     """The packages and a stored schedule bring them, beside replicas that stand still as well; nothing else does."""
     schedule, options = plan(asked("--nemesis", package))
     (tmp_path / "schedule.json").write_text(schedule.to_json())

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli.exit import Exit
+from nemesis.faults.fault import Fault
+from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
+from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Clog, DelayMetadata, Fault, Kill
 from nemesis.schedule import Inject, Schedule, Step
 from tests.cli.commands import nemesis
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.cluster.netns_enter import enter
+from nemesis.faults.catalogue import fault_from_json
 from nemesis.faults.links import CLIENTS, CONTROL, LinkMode
-from nemesis.faults.values import fault_from_json
 
 SERVER = """
 import socketserver

@@ -16,9 +16,12 @@ from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import OS, ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.disks.damage import DiskPart
 from nemesis.disks.files import FLUSH_S_MIN
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.disks import FailDisk, FillDisk, PowerLoss, SlowDisk
+from nemesis.faults.fault import Fault
 from nemesis.faults.targets import Role
-from nemesis.faults.values import DamageDisk, DiskFault, DiskPart, FailDisk, FillDisk, PowerLoss, SlowDisk
 from nemesis.runner import that_can_break_disks
 from nemesis.schedule import Heal, Inject
 from tests.cluster.stage import NAME, Stage, running
@@ -85,7 +88,7 @@ async def test_what_was_acknowledged_survives_a_power_loss_if_it_was_flushed(tmp
 
 
 @pytest.mark.parametrize("fault", [FailDisk(target=Role.LEADER, call="fsync"), FillDisk(target=Role.LEADER)])
-async def test_a_replica_whose_disk_refuses_ends_and_comes_back(tmp_path: Path, fault: DiskFault) -> None:
+async def test_a_replica_whose_disk_refuses_ends_and_comes_back(tmp_path: Path, fault: Fault) -> None:
     """It ends by itself, which is not held against it; others go on, and it is started when its disk is well again."""
     async with running(DiskStage(tmp_path)) as stage:
         await stage.append(1)
@@ -174,7 +177,7 @@ def test_replicas_on_files_of_their_own_cannot_be_struck(tmp_path: Path) -> None
     """A cluster of plain replicas says before it starts that their disks cannot be broken."""
     plain = ReplicaOptions()
 
-    why = ReplicaCluster(LocalHost(tmp_path, plain.nodes), plain).unsupported(PowerLoss(target=Role.ALL))
+    why = ReplicaCluster(LocalHost(tmp_path, plain.nodes), plain).lacks(PowerLoss(target=Role.ALL).need)
 
     assert why is not None
     assert "not started on files" in why

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli.exit import Exit
-from nemesis.faults.values import Burst
+from nemesis.faults.bursts import Burst
 from nemesis.history import APPEND, POLL
 from nemesis.history.reader import read_history
 from nemesis.schedule import Heal, Inject, Schedule, Step

@@ -13,9 +13,9 @@ import pytest
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
+from nemesis.faults.fault import Fault
 from nemesis.faults.targets import Role
-from nemesis.faults.values import ClockFault, Fault, JumpClock, StopClock
+from nemesis.faults.timekeeping import ClockFault, DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
 from nemesis.history import METADATA_LOG
 from nemesis.runner import with_clocks_in_hand
 from nemesis.schedule import Heal, Inject
@@ -157,7 +157,7 @@ def test_clocks_that_are_not_in_hand_cannot_be_set(tmp_path: Path, fault: ClockF
     """A cluster of plain replicas says so before it starts, and one of such as can be told does it."""
 
     def why_not(options: ReplicaOptions, fault: Fault) -> str | None:
-        return ReplicaCluster(LocalHost(tmp_path, options.nodes), options).unsupported(fault)
+        return ReplicaCluster(LocalHost(tmp_path, options.nodes), options).lacks(fault.need)
 
     assert "clocks" in (why_not(PLAIN, fault) or "")
     assert why_not(OPTIONS, fault) is None

@@ -16,15 +16,18 @@ import pytest
 from nemesis.cluster import containers_engine
 from nemesis.cluster.containers import IMAGE_VARIABLE, ContainersHost
 from nemesis.cluster.containers_engine import ENGINE_VARIABLE, EngineError, find_engine
-from nemesis.cluster.containers_kernel import why_not_done
+from nemesis.cluster.containers_kernel import lacked_by_containers
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_links import WHY_PROXIES_ONLY
 from nemesis.cluster.system import UnsupportedError
-from nemesis.faults.network import Duplicate
+from nemesis.faults.disks import PowerLoss
+from nemesis.faults.impairments import Duplicate
+from nemesis.faults.partitions import Partition
+from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
+from nemesis.faults.simulated import Clog
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Clog, Kill, Partition, PowerLoss
 from nemesis.reaper import LABEL, Reaper
 from tests.cluster.fake_engine import Fake, fake_engine
 
@@ -92,14 +95,18 @@ def test_links_take_root_and_the_rest_does_not(fake: Fake, tmp_path: Path, monke
     monkeypatch.setenv(IMAGE_VARIABLE, "there")
     host = ContainersHost(tmp_path, 3)
     partition = Partition(shape=Shape.ISOLATE, target=Role.LEADER)
-    assert host.unsupported(Kill(target=Role.LEADER)) is None
-    assert host.unsupported(Clog(shape=Shape.HALVES)) == "it can be done in the simulator only"
-    assert "disks are broken where nodes are processes" in str(host.unsupported(PowerLoss(target=Role.LEADER)))
-    assert host.unsupported(Duplicate(target=Role.LEADER)) == WHY_PROXIES_ONLY
+    assert host.lacks(Kill(target=Role.LEADER).need) is None
+    assert host.lacks(Clog(shape=Shape.HALVES).need) == "it can be done in the simulator only"
+    assert "disks are broken where nodes are processes" in str(host.lacks(PowerLoss(target=Role.LEADER).need))
+    assert host.lacks(Duplicate(target=Role.LEADER).need) == WHY_PROXIES_ONLY
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert why_not_done(partition) == host.unsupported(partition) == "entering the network of a container takes root"
-    assert host.unsupported(Kill(target=Role.LEADER)) is None
+    assert (
+        lacked_by_containers(partition.need)
+        == host.lacks(partition.need)
+        == "entering the network of a container takes root"
+    )
+    assert host.lacks(Kill(target=Role.LEADER).need) is None
 
 
 def test_the_reaper_waits_for_the_end_and_takes_all_away(fake: Fake) -> None:

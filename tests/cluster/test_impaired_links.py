@@ -12,8 +12,8 @@ import pytest
 
 from nemesis.cluster.copies import COPIED_BYTES_MAX
 from nemesis.cluster.links import Links
+from nemesis.faults.impairments import Bandwidth, Delay, Duplicate, Loss, NetworkFault, ReplyLost, Reset, SlowClose
 from nemesis.faults.links import CLIENTS, LinkMode
-from nemesis.faults.network import Bandwidth, Delay, Duplicate, Loss, NetworkFault, ReplyLost, Reset, SlowClose
 from nemesis.faults.targets import Role
 from tests.cluster.echoes import PATIENCE_S, SILENCE_S, Sink, ask, assert_silent, echo_cluster, passes, wait_for
 

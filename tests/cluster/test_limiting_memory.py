@@ -17,8 +17,8 @@ from nemesis.cluster.memory import KILLED_BY_MEMORY, LEAST_BYTES, ReplicaMemory
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.faults.memory import LimitMemory
 from nemesis.faults.targets import Role
-from nemesis.faults.values import LimitMemory
 from nemesis.history import KILLED_FROM_OUTSIDE
 
 PATIENCE_S = 60.0
@@ -238,12 +238,12 @@ def test_who_cannot_limit_memory_says_so(fake: Fake, tmp_path: Path) -> None:
     """A kernel without the controller, and nodes that are processes; before anything is started."""
     options = ReplicaOptions()
     local = ReplicaCluster(new_host(ClusterKind.LOCAL, tmp_path, 3), options)
-    assert "only containers" in str(local.unsupported(SQUEEZE))
+    assert "only containers" in str(local.lacks(SQUEEZE.need))
     containers = ReplicaCluster(new_host(ClusterKind.CONTAINERS, tmp_path, 3), options)
-    assert containers.unsupported(SQUEEZE) is None
+    assert containers.lacks(SQUEEZE.need) is None
 
     fake.set("can", "false")
-    assert "this machine cannot limit memory" in str(containers.unsupported(SQUEEZE))
+    assert "this machine cannot limit memory" in str(containers.lacks(SQUEEZE.need))
 
 
 @pytest.mark.cluster

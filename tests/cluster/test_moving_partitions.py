@@ -12,8 +12,7 @@ from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NotDoneError, PartitionState
-from nemesis.faults.moves import ALL_PLACED
-from nemesis.faults.values import Course, Reassign
+from nemesis.faults.moves import ALL_PLACED, Course, Reassign
 from nemesis.schedule import Heal, Inject
 from nemesis.workload.ending import why_not_converged
 from tests.cluster.stage import NAME, Stage, running
@@ -115,6 +114,6 @@ async def _hold_up(stage: MovesStage) -> None:
 )
 def test_where_nothing_can_move_that_is_said_before(tmp_path: Path, options: ReplicaOptions, why: str | None) -> None:
     """A cluster without topics, and one of a single node, refuse before they are started; three of three can move."""
-    said = ReplicaCluster(LocalHost(tmp_path, options.nodes), options).unsupported(AWAY)
+    said = ReplicaCluster(LocalHost(tmp_path, options.nodes), options).lacks(AWAY.need)
 
     assert (said is None) if why is None else (said is not None and why in said)

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from nemesis.cluster.netns_probe import probed, why_no_clusters
+from nemesis.faults.fault import Fault
+from nemesis.faults.impairments import Bandwidth, Delay, Loss, Reset
 from nemesis.faults.links import CLIENTS, CONTROL
-from nemesis.faults.network import Bandwidth, Delay, Loss, Reset
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Fault, fault_to_json
 
 PATIENCE_S = 60.0
 NODES = (1, 2, 3)
@@ -162,7 +162,7 @@ def test_an_impaired_link_is_slow(stage: Stage, fault: Fault, trial: str) -> Non
     if why_not := probed()[trial]:
         pytest.skip(why_not)
     usual_s = stage.transfer_s(source=1, destination=2, size=100_000)
-    stage.impair(key="a", links=[(1, 2)], fault=fault_to_json(fault))
+    stage.impair(key="a", links=[(1, 2)], fault=fault.to_json())
 
     slow_s = stage.transfer_s(source=1, destination=2, size=100_000)
     other_s = quickest_s(stage, 1, 3)
@@ -179,7 +179,7 @@ def test_connections_are_reset_at_once(stage: Stage) -> None:
         pytest.skip(why_not)
     stage.linger(source=1, destination=2)
     stage.linger(source=1, destination=3)
-    stage.impair(key="a", links=[(1, 2)], fault=fault_to_json(Reset(target=Role.ALL)))
+    stage.impair(key="a", links=[(1, 2)], fault=Reset(target=Role.ALL).to_json())
 
     assert stage.speak() == ["reset", "answered"]
     assert stage.map() == EVERYBODY
@@ -190,7 +190,7 @@ def test_packets_are_lost_by_chance(stage: Stage) -> None:
     """On a lossy link an exchange has to wait for what is sent again, sooner or later, and on no other."""
     if why_not := probed()["dice"]:
         pytest.skip(why_not)
-    stage.impair(key="a", links=[(1, 2)], fault=fault_to_json(Loss(percent=30, target=Role.ALL)))
+    stage.impair(key="a", links=[(1, 2)], fault=Loss(percent=30, target=Role.ALL).to_json())
 
     # Four packets or more, each lost in three cases of ten: fewer than one exchange of four goes well, so that all of
     # twenty do is a case of 10^-12, and fifteen of them one of 10^-5. A busy machine may be late now and then.

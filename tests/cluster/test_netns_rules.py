@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import get_args
 
 import pytest
 
-from nemesis.cluster.netns_links import KernelLinks, needs_of
+from nemesis.cluster.netns_links import TRIAL_OF, KernelLinks
 from nemesis.cluster.netns_probe import TRIALS
 from nemesis.cluster.netns_rules import Shaped, drop_rule, loss_rule, shape_script
 from nemesis.cluster.system import NodeFailedError, UnsupportedError
-from nemesis.doctor import samples
+from nemesis.faults.impairments import Bandwidth, Delay, Duplicate, Impairments, NetworkFault, ReplyLost, SlowClose
 from nemesis.faults.links import CLIENTS, LinkMode
-from nemesis.faults.network import Bandwidth, Delay, NetworkFault
+from nemesis.faults.needs import IMPAIRED_LINKS, Need
 from nemesis.faults.targets import Role
 
 SERVICES = {1: "10.0.0.1", 2: "10.0.0.2", CLIENTS: "10.0.0.9"}
@@ -91,10 +90,9 @@ async def test_the_kernel_is_told_of_changes_only(kernel: Listening, links: Kern
 
 async def test_what_the_kernel_cannot_do_is_refused(kernel: Listening, links: KernelLinks) -> None:
     """A fault that no trial can find possible is refused when it is asked for all the same, and so is no link."""
-    for fault in samples():
-        if isinstance(fault, NetworkFault) and needs_of(fault) is None:
-            with pytest.raises(UnsupportedError, match="proxies"):
-                await links.impair("a", THERE, fault, 0)
+    for fault in (SlowClose(delay_ms=1, target=Role.ONE), ReplyLost(target=Role.ONE), Duplicate(target=Role.ONE)):
+        with pytest.raises(UnsupportedError, match="proxies"):
+            await links.impair("a", THERE, fault, 0)
     with pytest.raises(ValueError, match="there are no links"):
         await links.cut("a", frozenset({(1, 3)}), LinkMode.RESET)
     assert kernel.told == 0
@@ -159,11 +157,12 @@ async def test_a_heal_that_fails_is_tried_again() -> None:
 
 
 def test_every_impairment_has_a_trial_or_none() -> None:
-    """What says that a fault can be done is one of the trials."""
-    needed = {needs_of(fault) for fault in samples() if isinstance(fault, get_args(NetworkFault))}
+    """What says that a fault can be done is one of the trials, or no kernel can do it."""
+    needed = {fault.need for fault in Impairments.faults}
 
-    assert needed == {"netem", "dice", "throttle", "reset", None}
-    assert needed - {None} <= set(TRIALS)
+    assert needed == IMPAIRED_LINKS
+    assert needed - {Need.CONVERSATIONS} == set(TRIAL_OF)
+    assert set(TRIAL_OF.values()) <= set(TRIALS)
 
 
 def test_each_address_has_a_class_of_its_own() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
+from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.targets import Role
-from nemesis.faults.values import ReplaceDisk
 from nemesis.history import METADATA_LOG
 from nemesis.schedule import Heal, Inject
 from tests.cluster.replaced_disks import CASES, TIMING, Case, play, why_wrong

@@ -9,8 +9,9 @@ import psutil
 import pytest
 
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
+from nemesis.faults.processes import KillStarting
+from nemesis.faults.rolling import RollingRestart
 from nemesis.faults.targets import Role
-from nemesis.faults.values import KillStarting, RollingRestart
 from nemesis.schedule import Heal, Inject
 from tests.cluster.stage import NAME, Stage, running
 

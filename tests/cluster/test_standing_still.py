@@ -12,9 +12,8 @@ from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.faults.crash_points import CrashPoint
-from nemesis.faults.standing import COME_TO_POINT
+from nemesis.faults.standing import COME_TO_POINT, KillAt
 from nemesis.faults.targets import Role
-from nemesis.faults.values import KillAt
 from nemesis.runner import that_can_stand_still
 from nemesis.schedule import Heal, Inject
 from tests.cluster.stage import NAME, Stage, running
@@ -29,7 +28,7 @@ async def test_a_leader_is_killed_between_its_flush_and_its_reply(tmp_path: Path
     """Its process is killed at the point in an append, it starts again, and every replica has what was acknowledged."""
     acknowledged = []
     stage = Stage(tmp_path, OPTIONS)
-    assert stage.cluster.unsupported(KILL) is None
+    assert stage.cluster.lacks(KILL.need) is None
     async with running(stage):
         await stage.do(Inject(fault_id=0, fault=KILL))
         value = 0
@@ -53,7 +52,7 @@ def test_replicas_that_are_not_told_cannot_be_killed_there(tmp_path: Path) -> No
     """A cluster of plain replicas says before it starts that it cannot do that."""
     plain = ReplicaOptions()
 
-    why = ReplicaCluster(LocalHost(tmp_path, plain.nodes), plain).unsupported(KILL)
+    why = ReplicaCluster(LocalHost(tmp_path, plain.nodes), plain).lacks(KILL.need)
 
     assert why is not None
     assert "stand still" in why

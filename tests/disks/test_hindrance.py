@@ -13,7 +13,7 @@ from nemesis.disks.files import FLUSH_S_MIN, AccountedFiles
 from nemesis.disks.hindrance import NOTHING, Hindrance, tell, together
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.power import disk_of
-from nemesis.faults.values import CALLS as CALLS_OF_FAULTS
+from nemesis.faults.disks import CALLS as CALLS_OF_FAULTS
 from replica.storage.files import Handle, OpenMode
 
 

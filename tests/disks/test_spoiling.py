@@ -10,10 +10,9 @@ from random import Random
 
 import pytest
 
-from nemesis.disks.damage import CUT, WAYS
+from nemesis.disks.damage import CUT, WAYS, DiskPart
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.spoiling import regions, restore, spoil
-from nemesis.faults.values import DiskPart
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.storage import LogConfig, LogTable, StorageError, format_directory, open_directory

@@ -6,43 +6,31 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+
+import pytest
 
 from nemesis.cluster.system import NodeFailedError
-from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
+from nemesis.faults import catalogue
+from nemesis.faults.bursts import Burst
+from nemesis.faults.catalogue import FAMILIES, FAULT_NAMES
 from nemesis.faults.crash_points import CrashPoint, Order
-from nemesis.faults.injector import FAMILIES
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.disks import FailDisk, FillDisk, PowerLoss, SlowDisk
+from nemesis.faults.fault import Fault
+from nemesis.faults.impairments import Bandwidth, Between, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
 from nemesis.faults.links import CLIENTS, LinkMode
-from nemesis.faults.names import FAULT_NAMES, healer_of, name_of
-from nemesis.faults.network import Bandwidth, Between, Delay, Duplicate, Loss, ReplyLost, Reset, SlowClose
+from nemesis.faults.memory import LimitMemory
+from nemesis.faults.moves import Course, Reassign
+from nemesis.faults.needs import Need
+from nemesis.faults.partitions import CutClients, CutLink, Partition
+from nemesis.faults.processes import Kill, KillStarting, Pause, Stop
+from nemesis.faults.rolling import RollingRestart
 from nemesis.faults.shapes import Shape
+from nemesis.faults.simulated import SIMULATED
+from nemesis.faults.standing import KillAt
 from nemesis.faults.targets import Role
-from nemesis.faults.values import (
-    Burst,
-    Course,
-    CutClients,
-    CutLink,
-    DamageDisk,
-    FailDisk,
-    Fault,
-    FillDisk,
-    JumpClock,
-    Kill,
-    KillAt,
-    KillStarting,
-    LimitMemory,
-    LiveFault,
-    Partition,
-    Pause,
-    PowerLoss,
-    Reassign,
-    RollingRestart,
-    SlowDisk,
-    Stop,
-    StopClock,
-    fault_to_json,
-)
-from nemesis.report.timeline import BEGINS, ENDS, kind_of
+from nemesis.faults.timekeeping import DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
+from nemesis.report.timeline import BEGINS, ENDS, look_of
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeSystem
@@ -128,16 +116,25 @@ async def test_links_are_impaired_and_mended(tmp_path: Path) -> None:
         ("mend-network-loss-all", "invoke", [1]),
         ("mend-network-loss-all", "info", [1]),
     ]
-    assert rows[1][2]["fault"] == fault_to_json(fault)
+    assert rows[1][2]["fault"] == fault.to_json()
     assert rows[1][2]["links"] == sorted([list(link) for link in ISOLATED | clients])
     assert rows[3][2]["done"] == {"bytes": 7}
 
 
-def test_every_live_fault_has_a_family() -> None:
-    """What can be done to processes is done by one family, and nothing else is."""
+def test_every_fault_has_one_family() -> None:
+    """What can be done to processes is done by one family; the rest needs the simulator."""
     done = [fault for family in FAMILIES for fault in family.faults]
 
-    assert sorted(fault.kind for fault in done) == sorted(fault.kind for fault in get_args(LiveFault))
+    assert len(done) == len(set(done))
+    assert set(catalogue.FAULTS.values()) - set(done) == set(SIMULATED)
+    assert all((fault.need is Need.SIMULATOR) == (fault in SIMULATED) for fault in catalogue.FAULTS.values())
+
+
+def test_the_page_has_the_table_of_the_catalogue(pytestconfig: pytest.Config) -> None:
+    """The documentation tells of each kind of fault what its declaration says."""
+    page = (pytestconfig.rootpath / "docs" / "nemesis.md").read_text(encoding="utf-8")
+
+    assert f"\n{catalogue.page_table()}\n\n" in page
 
 
 async def test_a_killed_node_is_started_again(tmp_path: Path) -> None:
@@ -407,8 +404,8 @@ async def test_a_node_that_does_not_start_is_told(tmp_path: Path) -> None:
 
 def test_the_report_knows_every_fault_by_its_name() -> None:
     """Whatever the nemesis does or undoes has a name from which the report reads its kind."""
-    assert {name_of(fault) for fault in FAULTS} <= FAULT_NAMES
-    kinds = [(kind_of(name_of(fault), BEGINS), kind_of(healer_of(fault), ENDS)) for fault in FAULTS]
+    assert {fault.name for fault in FAULTS} <= FAULT_NAMES
+    kinds = [(look_of(fault.name, BEGINS), look_of(fault.healing, ENDS)) for fault in FAULTS]
 
     assert all(begun is not None and begun is healed for begun, healed in kinds)
 
@@ -431,3 +428,16 @@ async def test_a_schedule_that_is_stopped_does_no_further_step(tmp_path: Path) -
         await running
     assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill"]
     assert len(stage.injector.open_faults) == 1
+
+
+async def test_pauses_that_overlap_end_each_for_itself(tmp_path: Path) -> None:
+    """Who is paused by two faults stands still until the second one is healed."""
+    stage = Stage(tmp_path)
+    await stage.do(Name(name="it", target=Role.LEADER))
+    pause = Pause(target="@it")
+    await stage.do(Inject(fault_id=0, fault=pause), Inject(fault_id=1, fault=pause), Heal(fault_id=0))
+    assert stage.system.paused == {1}
+    assert ("pause", "fail", [1]) not in stage.told()
+    await stage.do(Heal(fault_id=1))
+
+    assert stage.system.paused == set()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nemesis.cluster.system import NodeFailedError
 from nemesis.faults.injector import Injector
+from nemesis.faults.memory import LimitMemory
 from nemesis.faults.targets import Role
-from nemesis.faults.values import LimitMemory
 from nemesis.schedule import Action, Heal, Inject, Schedule, Step
 from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording

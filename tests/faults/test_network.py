@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import get_args
 
 import pytest
 
+from nemesis.faults.catalogue import PACKAGES, fault_from_json
+from nemesis.faults.impairments import Between, Delay, Impairments, NetworkFault
 from nemesis.faults.links import CLIENTS, Link
-from nemesis.faults.network import Between, Delay, NetworkFault, touched_links
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import fault_from_json, fault_to_json
-from nemesis.packages import Package, any_fault, leader_fault
 from nemesis.schedule import Inject, Step
 from nemesis.simulator.schedule_lines import line_of, step_of
 
@@ -20,7 +18,7 @@ THREE = (1, 2, 3)
 TO_1 = {(2, 1), (3, 1)}
 FROM_1 = {(1, 2), (1, 3)}
 CLIENTS_OF_1 = {(CLIENTS, 1), (1, CLIENTS)}
-IMPAIRING = tuple(Package(kind.kind) for kind in get_args(NetworkFault))
+IMPAIRING = tuple(fault.kind for fault in Impairments.faults)
 
 
 @pytest.mark.parametrize(
@@ -42,28 +40,28 @@ def test_a_fault_touches_these_links(
     """A shape says which links among replicas, the target whose clients; everybody as a target means every link."""
     fault = Delay(latency_ms=1, target=Role.ONE, shape=shape, between=between)
 
-    assert touched_links(fault, THREE, about, Random(1)) == expected
+    assert fault.links(THREE, about, Random(1)) == expected
 
 
 @pytest.mark.parametrize("package", IMPAIRING)
-def test_every_network_package_draws_its_fault(package: Package) -> None:
+def test_every_network_package_draws_its_fault(package: str) -> None:
     """Each kind of network fault is a package of its name, is drawn in many ways, and is stored and read as data."""
-    drawn = [leader_fault(Random(1), package), *(any_fault(Random(seed), package) for seed in range(100))]
+    drawn = [PACKAGES[package].on_leader(Random(1)), *(PACKAGES[package].drawn(Random(seed)) for seed in range(100))]
 
     assert {fault.kind for fault in drawn} == {package}
     assert len(set(drawn)) > 10
     for fault in drawn:
         step = Step(at_s=1, action=Inject(fault_id=0, fault=fault))
-        assert fault_from_json(fault_to_json(fault)) == fault
+        assert fault_from_json(fault.to_json()) == fault
         assert step_of(line_of(step)) == step
 
 
 @pytest.mark.parametrize("package", IMPAIRING)
-def test_every_drawn_network_fault_touches_links(package: Package) -> None:
+def test_every_drawn_network_fault_touches_links(package: str) -> None:
     """Whatever is drawn, in a cluster of three or five there are links that it is about."""
     for seed in range(100):
-        fault = any_fault(Random(seed), package)
+        fault = PACKAGES[package].drawn(Random(seed))
         assert isinstance(fault, NetworkFault)
         for nodes in (THREE, (1, 2, 3, 4, 5)):
             about = () if fault.target is Role.NOBODY else nodes[:1]
-            assert touched_links(fault, nodes, about, Random(seed)), fault
+            assert fault.links(nodes, about, Random(seed)), fault

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
-from nemesis.faults.names import healer_of, name_of
+from nemesis.faults.look import OTHER
+from nemesis.faults.processes import Kill
+from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Kill, ReplaceDisk
 from nemesis.history import METADATA_LOG
-from nemesis.report.timeline import BEGINS, ENDS, kind_of
-from nemesis.report.values import FaultKind
+from nemesis.report.timeline import BEGINS, ENDS, look_of
 from nemesis.schedule import Action, Heal, Inject, Name
 from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeSystem
@@ -182,4 +182,4 @@ async def test_what_is_not_covered_by_the_promise_is_not_done(
 
 def test_it_is_drawn_from_its_beginning_to_its_end() -> None:
     """The report knows the name of doing it and of undoing it for the same kind of fault."""
-    assert kind_of(name_of(LEADER), BEGINS) is kind_of(healer_of(LEADER), ENDS) is FaultKind.OTHER
+    assert look_of(LEADER.name, BEGINS) is look_of(LEADER.healing, ENDS) is OTHER

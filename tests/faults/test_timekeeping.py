@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.faults.clocks import DriftClock, JumpWallClock, StrobeWallClock
+from nemesis.faults.bursts import Burst
 from nemesis.faults.dials import Dials
 from nemesis.faults.injector import Injector
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Burst, ClockFault, JumpClock, StopClock
+from nemesis.faults.timekeeping import ClockFault, DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
 from nemesis.schedule import Action, Heal, Inject, Schedule, Step
 from nemesis.workload.pace import Load
 from tests.workload.fake_system import FakeSystem

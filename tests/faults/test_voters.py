@@ -11,13 +11,12 @@ import pytest
 
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.faults.injector import Injector
-from nemesis.faults.names import healer_of, name_of
+from nemesis.faults.look import CHANGED
+from nemesis.faults.processes import Kill
 from nemesis.faults.targets import Role
-from nemesis.faults.values import ChangeVoters, Kill, VoterChange
-from nemesis.faults.voters import ALL_VOTE, VoterChanges
+from nemesis.faults.voters import ALL_VOTE, ChangeVoters, VoterChange, VoterChanges
 from nemesis.history import METADATA_LOG
-from nemesis.report.timeline import BEGINS, ENDS, kind_of
-from nemesis.report.values import FaultKind
+from nemesis.report.timeline import BEGINS, ENDS, look_of
 from nemesis.schedule import Action, Heal, Inject, Schedule, Step
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.fake_voters import FakeVoters
@@ -284,4 +283,4 @@ def test_the_report_knows_the_change_by_its_name(change: VoterChange) -> None:
     """Beginning and healing are drawn as one interval of their own kind."""
     fault = ChangeVoters(change=change, target=Role.LEADER)
 
-    assert kind_of(name_of(fault), BEGINS) is kind_of(healer_of(fault), ENDS) is FaultKind.MEMBERSHIP
+    assert look_of(fault.name, BEGINS) is look_of(fault.healing, ENDS) is CHANGED

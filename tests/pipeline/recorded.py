@@ -30,7 +30,7 @@ METADATA = {"topic_partition": METADATA_LOG}
 
 
 NOT_BITTEN = "the faults did not bite: no leader was seen to change after the first of them was done"
-NOT_DONE = "no fault was done: all that were tried were refused, or came to nothing"
+NOT_DONE = "no fault struck: all that were tried were refused, or came to nothing"
 BITES: tuple[tuple[tuple[str, ...], tuple[int, ...], str | None], ...] = (
     (("invoke kill", "info kill"), (0, 5000), None),
     (("invoke kill", "fail kill"), (0, 5000), NOT_DONE),

@@ -20,7 +20,7 @@ from nemesis.pipeline.runs import open_runs
 from nemesis.pipeline.session import is_local, settings
 from tests.checks.histories import Row, append, became_leader, final_isr, poll, replica_log, told
 from tests.checks.simulation import Run, simulate
-from tests.pipeline.recorded import BITES, bitten_run, cluster_run, record_run, told_twice
+from tests.pipeline.recorded import BITES, NOT_DONE, bitten_run, cluster_run, record_run, told_twice
 
 OPERATIONS = [
     append((0, 1), 10, 0, leader_epoch=1, node=1),
@@ -91,11 +91,13 @@ def test_the_first_leaders_of_many_logs_are_no_change(tmp_path: Path) -> None:
 def test_faults_bite_when_they_were_done_and_a_leader_changed_after_that(
     tmp_path: Path, nemesis: Sequence[str], elected_ns: Sequence[int], says: str | None
 ) -> None:
-    """Refused injections, elections before the first that was done, and elections before any operation are no bite."""
+    """Elections before the first fault that was done, or before any operation, are no bite; without any, nothing is
+    known.
+    """
     judgement = judge_run(bitten_run(tmp_path / "run", nemesis, elected_ns), engine="local")
-    assert judgement.verdict is Verdict.VALID
+    assert judgement.verdict is (Verdict.UNKNOWN if says == NOT_DONE else Verdict.VALID)
     assert judgement.faults_bit is (says is None)
-    assert [warning for warning in judgement.warnings if "fault" in warning] == ([says] if says else [])
+    assert [said for said in (*judgement.reasons, *judgement.warnings) if "fault" in said] == ([says] if says else [])
 
 
 def test_operations_are_paired(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from nemesis.checks import Verdict
 from nemesis.checks.check import Row
 from nemesis.cli.follow import Watch, first_anomaly, judged_at_the_end
+from nemesis.faults.processes import Kill
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Kill
 from nemesis.history import HistoryError
 from nemesis.history.reader import ShardListing, list_shards, read_history
 from nemesis.history.schemas import Kind

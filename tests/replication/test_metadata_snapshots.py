@@ -160,9 +160,9 @@ def gone_for_a_while(cluster: Cluster, meanwhile: Callable[[], None]) -> None:
 
 def paused_for_a_while(cluster: Cluster, meanwhile: Callable[[], None]) -> None:
     """The process of replica 3 stands still, and goes on later with all the partitions that it has in its memory."""
-    cluster.node(3).pause()
+    cluster.node(3).pause(0)
     meanwhile()
-    cluster.node(3).resume()
+    cluster.node(3).resume(0)
 
 
 @pytest.mark.parametrize("away", [gone_for_a_while, paused_for_a_while])
@@ -231,14 +231,14 @@ def test_a_reassignment_goes_on_from_a_snapshot() -> None:
     cluster.produce(moving, b"a")
     let_control(cluster, 1)
     cluster.kill(3)
-    cluster.node(4).pause()
+    cluster.node(4).pause(0)
     assert cluster.reassign(moving, 4, 1).error is ErrorCode.NONE
     churn(cluster, 10, 1, 2)
     cluster.start(3)
     assert installed.replicas == [3]
     let_control(cluster, 3)
     assert cluster.registration(moving).is_reassigned
-    cluster.node(4).resume()
+    cluster.node(4).resume(0)
     cluster.wait_for_replicas(moving, 4, 1)
     cluster.wait_for_same_logs(moving, 4, 1)
     assert cluster.values(moving) == [b"a"]

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from nemesis.checks import CHECKS, Kept, Verdict
-from nemesis.history import APPEND, HARNESS_PROCESS, POLL, EventType, PolledRecord
+from nemesis.faults.look import KILLED, PARTITIONED, PAUSED
+from nemesis.history import APPEND, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType, PolledRecord
 from nemesis.history.reader import read_history
 from nemesis.pipeline import judge_run, write_results
 from nemesis.report.data import read_run
 from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
-from nemesis.report.values import FaultKind, MarkKind, Outcome
+from nemesis.report.values import MarkKind, Outcome
 from tests.checks.histories import append, replica_log, told
 from tests.checks.simulation import Run
 from tests.pipeline.recorded import record_run
@@ -92,13 +93,33 @@ def test_drawn_points_are_bounded_and_said(busy_run: Callable[[], RunFolder]) ->
 def test_faults_last_until_they_heal(busy_run: Callable[[], RunFolder]) -> None:
     """A fault lasts from the invocation of its injection to the completion of its healing, on its replicas."""
     faults = read_run(busy_run().write()).timeline.faults
-    assert [(fault.kind, fault.replicas) for fault in faults] == [
-        (FaultKind.PARTITION, (1,)),
-        (FaultKind.KILL, (2,)),
-        (FaultKind.PAUSE, (3,)),
+    assert [(fault.look, fault.replicas) for fault in faults] == [
+        (PARTITIONED, (1,)),
+        (KILLED, (2,)),
+        (PAUSED, (3,)),
     ]
     assert faults[0].end_s is not None
     assert faults[0].end_s - faults[0].start_s == pytest.approx(5.02)
+
+
+def test_faults_of_one_kind_that_overlap_heal_each_for_itself(run_folder: RunFolder) -> None:
+    """A healing ends the fault of its number, and no other of its kind on the same replica."""
+    run_folder.fault("pause", 1, fault_id=0, replicas=[1])
+    run_folder.fault("pause", 2, fault_id=1, replicas=[1])
+    run_folder.fault("resume", 3, fault_id=0, replicas=[1])
+    run_folder.fault("resume", 4, fault_id=1, replicas=[1])
+    faults = read_run(run_folder.write()).timeline.faults
+    assert [round((fault.end_s or 0) - fault.start_s, 1) for fault in faults] == [2.0, 2.0]
+
+
+def test_what_did_not_strike_is_told_apart(run_folder: RunFolder) -> None:
+    """An injection that was refused is no fault of the timeline; it is told with its time and its reason."""
+    run_folder.event(1.0, EventType.INVOKE, "damage-disk", NEMESIS_PROCESS, detail='{"fault_id": 0}')
+    run_folder.event(1.1, EventType.FAIL, "damage-disk", NEMESIS_PROCESS, detail='{"fault_id": 0}', error="too many")
+    timeline = read_run(run_folder.write()).timeline
+    assert timeline.faults == ()
+    (refusal,) = timeline.refusals
+    assert (refusal.name, refusal.time_s, refusal.reason) == ("damage-disk", 0.0, "too many")
 
 
 def test_unhealed_fault_stays_open(run_folder: RunFolder) -> None:

@@ -64,7 +64,7 @@ class Changing(World):
     def change_while_one_stands_still(self, change: str) -> Offset:
         """Let the leader die with a last record that its fellow voter lacks; tell where that record ends."""
         leader, other = self._voters()
-        other.pause()
+        other.pause(0)
         leader.call(WRITE, lambda _: None)
         self.run(0.2)
         log = log_of(leader).log
@@ -78,7 +78,7 @@ class Changing(World):
         leader.call(wanted, lambda _: None)
         self.run(0.02)
         leader.lose_power()
-        other.resume()
+        other.resume(0)
         return end
 
     def _voters(self) -> tuple[Node, Node]:

@@ -6,20 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.disks import FailDisk, FillDisk, PowerLoss, SlowDisk
+from nemesis.faults.fault import Fault
+from nemesis.faults.partitions import Partition
+from nemesis.faults.processes import Pause, Stop
 from nemesis.faults.shapes import Shape
-from nemesis.faults.values import (
-    DamageDisk,
-    FailDisk,
-    Fault,
-    FillDisk,
-    JumpClock,
-    Partition,
-    Pause,
-    PowerLoss,
-    SlowDisk,
-    Stop,
-    StopClock,
-)
+from nemesis.faults.timekeeping import JumpClock, StopClock
 from nemesis.schedule import Heal, Inject, Name, Step
 from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import Climate

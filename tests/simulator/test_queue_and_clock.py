@@ -66,11 +66,11 @@ def test_a_clock_that_stood_still_counts_on_from_there(drift_ppm: int) -> None:
     """
     clock, runs_on = NodeClock(offset_ms=7, drift_ppm=drift_ppm), NodeClock(offset_ms=7, drift_ppm=drift_ppm)
     shown_ms = clock.now_ms(1_000_000)
-    clock.stop(1_000_000)
+    clock.stop(0, 1_000_000)
     assert clock.now_ms(4_000_000) == shown_ms
     assert clock.world_us(shown_ms) <= 1_000_000
     assert clock.world_us(shown_ms + 1) == NEVER_US
-    clock.go_on(4_000_000)
+    clock.go_on(0, 4_000_000)
     assert clock.now_ms(4_000_000) == shown_ms
     assert abs(clock.now_ms(9_000_000) - runs_on.now_ms(6_000_000)) <= 1
     due_us = clock.world_us(shown_ms + 500)

@@ -92,9 +92,9 @@ def test_a_leader_that_is_cut_off_or_stands_still_is_given_its_whole_time() -> N
     """Of a silent leader there is no evidence, whether its process runs or not."""
     stage, refusals = stage_of(PATIENT)
     first = stage.leader
-    first.pause()
+    first.pause(0)
     stage.run(10)
-    first.resume()
+    first.resume(0)
     others = frozenset((node.replica_id, first.replica_id) for node in stage.world.up() if node is not first)
     stage.world.network.cut(1, others | frozenset((there, here) for here, there in others))
     first.kill()

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from nemesis.faults.values import DamageDisk
+from nemesis.faults.damage import DamageDisk
 from nemesis.history import APPEND, FINAL_READ, NEMESIS_PROCESS, EventType
 from nemesis.schedule import Inject
 from nemesis.simulator.census import Rare

@@ -11,9 +11,13 @@ import pytest
 
 from nemesis.cli.__main__ import main
 from nemesis.cli.exit import Exit
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.fault import Fault
+from nemesis.faults.partitions import Partition
+from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
+from nemesis.faults.simulated import Clog
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Clog, DamageDisk, Fault, Kill, Partition
 from nemesis.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of, options_of, run_case
 from nemesis.simulator.climate import CALM, Climate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nemesis.faults.simulated import DelayMetadata
 from nemesis.faults.targets import Role
-from nemesis.faults.values import DelayMetadata
 from nemesis.schedule import Heal, Inject, Schedule, Step
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_census import ClusterRare

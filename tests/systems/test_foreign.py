@@ -11,27 +11,19 @@ import pytest
 
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, NodeFailedError, PartitionState
-from nemesis.faults.clocks import JumpWallClock
+from nemesis.faults.bursts import Burst
+from nemesis.faults.disks import PowerLoss
+from nemesis.faults.fault import Fault
+from nemesis.faults.memory import LimitMemory
+from nemesis.faults.moves import Course, Reassign
+from nemesis.faults.partitions import CutClients, Partition
+from nemesis.faults.processes import Kill, Pause, Stop
+from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.shapes import Shape
+from nemesis.faults.simulated import Clog
 from nemesis.faults.targets import Role
-from nemesis.faults.values import (
-    Burst,
-    ChangeVoters,
-    Clog,
-    Course,
-    CutClients,
-    Fault,
-    Kill,
-    LimitMemory,
-    Partition,
-    Pause,
-    PowerLoss,
-    Reassign,
-    ReplaceDisk,
-    Stop,
-    StopClock,
-    VoterChange,
-)
+from nemesis.faults.timekeeping import JumpWallClock, StopClock
+from nemesis.faults.voters import ChangeVoters, VoterChange
 from nemesis.systems.catalogue import Needs
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.loopback import LoopbackHost
@@ -181,7 +173,7 @@ async def test_a_run_does_not_begin_before_all_are_there(puppet: Puppet) -> None
 )
 def test_what_cannot_be_done_is_said_before(tmp_path: Path, fault: Fault, why: str | None) -> None:
     """Processes can be struck, links and voters cannot, and each refusal says why."""
-    said = Puppet(tmp_path).unsupported(fault)
+    said = Puppet(tmp_path).lacks(fault.need)
 
     assert (said is None) if why is None else (said is not None and why in said)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli.exit import Exit
+from nemesis.faults.partitions import Partition
+from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.faults.values import Kill, Partition
 from nemesis.schedule import Heal, Inject, Name, Schedule, Step
 from tests.systems.running import needs, needs_netns, run
 

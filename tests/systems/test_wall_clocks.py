@@ -12,9 +12,9 @@ from nemesis.cluster.faketime import why_no_faketime
 from nemesis.cluster.key_value_client import StoreOptions
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.faults.clocks import DriftClock, JumpWallClock
 from nemesis.faults.injector import Injector
 from nemesis.faults.targets import Role
+from nemesis.faults.timekeeping import DriftClock, JumpWallClock
 from nemesis.schedule import Action, Heal, Inject, Schedule, Step
 from nemesis.systems.catalogue import new_system
 from nemesis.systems.foreign import ForeignSystem
@@ -49,7 +49,7 @@ async def test_redis_dates_by_a_clock_that_jumps_and_comes_back(tmp_path: Path) 
 
     system = new_system("redis", ClusterKind.LOCAL, tmp_path, OPTIONS)
     assert isinstance(system, ForeignSystem)
-    assert system.unsupported(FAULT) is None
+    assert system.lacks(FAULT.need) is None
     injector = Injector(system, Recording(tmp_path).recorder)
 
     async def do(action: Action) -> None:
@@ -83,5 +83,5 @@ def test_programs_that_ask_the_kernel_cannot_be_deceived(tmp_path: Path) -> None
     """etcd says before it starts that its wall clock is out of reach, and its timers are."""
     system = new_system("etcd", ClusterKind.LOCAL, tmp_path, OPTIONS)
 
-    assert "Go programs" in (system.unsupported(FAULT) or "")
-    assert "cannot be set" in (system.unsupported(DriftClock(target=Role.LEADER, percent=50)) or "")
+    assert "Go programs" in (system.lacks(FAULT.need) or "")
+    assert "cannot be set" in (system.lacks(DriftClock(target=Role.LEADER, percent=50).need) or "")

@@ -96,7 +96,7 @@ def two_leaders_remove_one_each(rules: Callable[[], Rules]) -> None:
     quorum = Quorum(rules)
     (first,) = quorum.leaders()
     others = [node for node in quorum.world.nodes.values() if node is not first]
-    first.clock.stop(quorum.world.now_us)
+    first.clock.stop(0, quorum.world.now_us)
     quorum.only_hear(*([one, other] for one in others for other in others if one is not other))
     quorum.wait(lambda: quorum.leaders()[-1] is not first, "another is elected")
     second = quorum.leaders()[-1]
@@ -106,7 +106,7 @@ def two_leaders_remove_one_each(rules: Callable[[], Rules]) -> None:
     quorum.remove(first, removed_by_first)
     quorum.pass_ms(SETTLE_MS)
     assert removed_by_first.replica_id not in quorum.votes_with(first)
-    first.clock.go_on(quorum.world.now_us)
+    first.clock.go_on(0, quorum.world.now_us)
     first.jump_clock(0)
     quorum.only_hear([second, removed_by_first], [first, removed_by_second])
     quorum.pass_ms(4 * SETTLE_MS)

@@ -11,6 +11,8 @@ from nemesis.cluster.system import (
     Appended,
     ClusterState,
     Dump,
+    HasMemory,
+    HasMoves,
     NodeFailedError,
     PartitionState,
     Polled,
@@ -19,13 +21,13 @@ from nemesis.cluster.system import (
     ReplicaState,
     Report,
 )
-from nemesis.disks.damage import Damage
+from nemesis.disks.damage import Damage, DiskPart
 from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
+from nemesis.faults.impairments import NetworkFault
 from nemesis.faults.links import Link, LinkMode
-from nemesis.faults.network import NetworkFault
-from nemesis.faults.values import DiskPart, Fault, SimulatedFault
+from nemesis.faults.needs import Need
 from tests.workload.fake_store import FakeStore, FakeStoreClient
 from tests.workload.fake_voters import FakeVoters
 
@@ -180,8 +182,10 @@ class FakeSystem:
     def leader(self) -> int:
         return min(self.running - self.paused, default=0)
 
-    def unsupported(self, fault: Fault) -> str | None:
-        return "there is no simulator" if isinstance(fault, SimulatedFault) else None
+    def lacks(self, need: Need) -> str | None:
+        offered = {Need.MEMORY: HasMemory, Need.MOVES: HasMoves}
+        lacks_it = need is Need.SIMULATOR or (need in offered and not isinstance(self, offered[need]))
+        return f"a fake has no {need}" if lacks_it else None
 
     async def start(self, node: int) -> None:
         self.calls.append(("start", node))

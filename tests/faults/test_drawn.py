@@ -1,0 +1,66 @@
+"""What a seed has drawn once it draws for ever: kinds of faults that come later change no schedule of those before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from nemesis.drawing import flip_flop_schedule, random_schedule
+from nemesis.faults.catalogue import FAMILIES
+from nemesis.schedule import Schedule
+
+GOLDEN = Path(__file__).parent / "drawn"
+"""For each family a file with the hashes of what its faults have drawn, by their words."""
+SEEDS = 20
+BESIDE = ("partition", "kill", "pause")
+TOGETHER = ("partition", "kill", "pause", "rolling-restart", "membership", "reassign", "replace-disk", "memory-limit")
+"""Those that have rules for what strikes when, and where a seed draws from first."""
+WORDS = {
+    family.__module__.rpartition(".")[2]: [fault.kind for fault in family.faults if fault.drawn_as is not None]
+    for family in FAMILIES
+}
+
+
+def digest_of(draw: Callable[[int], Schedule]) -> str:
+    """The hash of what so many seeds draw, whatever the order of fields in JSON is."""
+    digest = sha256()
+    for seed in range(SEEDS):
+        digest.update(json.dumps(json.loads(draw(seed).to_json()), sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def drawn(word: str) -> dict[str, str]:
+    """What a kind of fault draws in all ways of drawing."""
+    return {
+        "alone": digest_of(lambda seed: random_schedule(seed=seed, packages=[word], time_limit_s=60)),
+        "beside others": digest_of(lambda seed: random_schedule(seed=seed, packages=[*BESIDE, word], time_limit_s=60)),
+        "in turns": digest_of(lambda seed: flip_flop_schedule(seed=seed, packages=[word, "kill"], time_limit_s=60)),
+    }
+
+
+def together(words: tuple[str, ...], seed: int) -> Schedule:
+    """What a seed draws from these."""
+    return random_schedule(seed=seed, packages=words, time_limit_s=60)
+
+
+@pytest.mark.parametrize("family", WORDS)
+def test_a_family_draws_what_it_drew(family: str) -> None:
+    """The golden file of each family holds the hashes of all that its faults draw; a new fault adds its own."""
+    found = {word: drawn(word) for word in WORDS[family]}
+
+    assert found == json.loads((GOLDEN / f"{family}.json").read_text())
+
+
+def test_several_kinds_draw_what_they_drew_together() -> None:
+    """So it is with each three kinds of those that strike into one another by rule."""
+    found = {}
+    for words in combinations(TOGETHER, 3):
+        found["+".join(words)] = digest_of(partial(together, words))
+
+    assert found == json.loads((GOLDEN / "together.json").read_text())
