@@ -40,8 +40,10 @@ class NodeDisk:
         *,
         initial_voters: VoterSet,
     ) -> None:
-        self.key = ReplicaKey(replica_id, directory_id_for(replica_id))
-        """Who this machine is as a voter, with the disk that is there now."""
+        self.directory_id = directory_id_for(replica_id)
+        """Of the disk that is there now."""
+        self.key = ReplicaKey(replica_id, self.directory_id)
+        """Who the machine is as a voter, with that disk."""
         self.files = SimulatedFiles(remember_calls=False)
         self.slow_factor = 1
         self.is_damaged = False
@@ -51,6 +53,7 @@ class NodeDisk:
         self._logs = logs
         self._dice = dice
         self._rules = rules
+        self._replica_id = replica_id
         self._wiped = 0
         self._format(initial_voters)
 
@@ -58,21 +61,17 @@ class NodeDisk:
         format_directory(
             DATA,
             cluster_id=CLUSTER_ID,
-            replica_id=self.key.replica_id,
+            replica_id=self._replica_id,
             directory_id=self.directory_id,
             initial_voters=initial_voters,
             files=self.files,
         )
 
-    @property
-    def directory_id(self) -> str:
-        """Of the disk that is there now."""
-        return self.key.directory_id
-
     def wipe(self) -> None:
         """Put a new disk in its place, with another directory id: it has no vote until it is added."""
         self._wiped += 1
-        self.key = ReplicaKey(self.key.replica_id, directory_id_for(self.key.replica_id, self._wiped))
+        self.directory_id = directory_id_for(self._replica_id, self._wiped)
+        self.key = ReplicaKey(self._replica_id, self.directory_id)
         self.rotten.clear()
         self.files = SimulatedFiles(remember_calls=False)
         self._format(VoterSet(()))

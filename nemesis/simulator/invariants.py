@@ -466,8 +466,8 @@ class Invariants(Observer):
     def _effects_by_log(self, node: Node, step: Step) -> dict[TopicPartition, list[_Judged]]:
         by_log: dict[TopicPartition, list[_Judged]] = {}
         for effect in step.effects:
-            for log in dict.fromkeys(_logs_of(node, effect)) if isinstance(effect, _Judged) else ():
-                if log in self.logs:
+            if isinstance(effect, _Judged):
+                for log in self.logs.keys() & _logs_of(node, effect):
                     by_log.setdefault(log, []).append(effect)
         return by_log
 

@@ -28,7 +28,6 @@ from replica.core.metadata.snapshots import encode_image
 from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
 
-
 _WRITTEN = frozenset[type]((fx.StoreSnapshot, fx.InstallSnapshot))
 
 

@@ -77,7 +77,7 @@ class Node:
         self._answered: list[CallId] = []
         self._damaged: list[ev.LogDamaged] = []
         self._replies: dict[CallId, OnReply] = {}
-        self._last_call = 0
+        self._last_call = CallId(0)
         self._inbox: list[ev.Event] = []
         self._lanes = Lanes()
         self._stalled: list[Callable[[], None]] = []  # What the disk was done with while the process stood still.
@@ -253,8 +253,7 @@ class Node:
         """Hand a request to the process; its answer, if one comes, goes to ``on_reply``."""
         if self.core is None:
             return
-        self._last_call += 1
-        call_id = CallId(self._last_call)
+        call_id = self._last_call = CallId(self._last_call + 1)
         self.requests[call_id], self._replies[call_id] = request, on_reply
         self.submit(ev.RequestReceived(call_id=call_id, request=request))
 
@@ -365,20 +364,19 @@ class Node:
         if isinstance(event, ev.StorageFailed):
             self.storage_failed = True
             self.check_provoked(event.reason)
-        answers, self._answers, pending = self._answers, {}, self._lanes.pending
+        pending = self._lanes.pending
         step = Step(
             event=event,
             effects=tuple(done),
-            answers=answers,
+            answers=self._answers,
             interrupted=interrupted,
             is_whole=is_whole and not self.storage_failed,
-            kinds=frozenset((type(event), *map(type, done))),
             pending=pending.union(damaged.topic_partition for damaged in self._damaged) if self._damaged else pending,
         )
         self._world.on_step(self, step)
         for call_id in self._answered:
             del self.requests[call_id]
-        self._answered.clear()
+        self._answered, self._answers = [], {}
 
     def check_provoked(self, reason: str) -> None:
         """Storage fails where the disk failed or rots, and nowhere else."""
@@ -475,9 +473,7 @@ class Node:
 
     def _arm_timer(self) -> None:
         """See that the core is called by its deadline. A tick that comes too early only looks again."""
-        if self.core is None or self.is_paused:
-            return
-        deadline_ms = self.core.deadline_ms
+        deadline_ms = None if self.core is None or self.is_paused else self.core.deadline_ms
         if deadline_ms is None:
             return
         due_us = max(self.clock.world_us(deadline_ms), self._world.queue.now_us)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from replica.core import effects as fx
 from replica.core import events as ev
@@ -28,7 +29,8 @@ class Step(Struct, frozen=True, kw_only=True):
 
     Without an ``event`` the disk was done with an effect of an earlier step, and those went on that had waited for it.
 
-    ``kinds`` are the types of the event and of the effects: who cares for some of them asks for these first.
+    ``kinds`` are the types of the event and of the effects, whatever was given: who cares for some of them asks for
+    these first.
 
     ``answers`` are the records that were read for a call, log by log, and went out with its answer.
 
@@ -43,8 +45,11 @@ class Step(Struct, frozen=True, kw_only=True):
     answers: Mapping[CallId, Mapping[TopicPartition, bytes]]
     interrupted: fx.Effect | None
     is_whole: bool
-    kinds: frozenset[type]
     pending: frozenset[Lane] = frozenset()
+    kinds: frozenset[type] = frozenset()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "kinds", frozenset((type(self.event), *map(type, self.effects))))
 
     def is_whole_of(self, log: TopicPartition) -> bool:
         """Whether this log on the disk is what the core believes it to be."""

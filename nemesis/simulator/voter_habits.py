@@ -34,8 +34,7 @@ class VoterHabits(Observer):
         """See ``Observer``."""
         for log in self._books:
             end_offset = node.flushed_end.get(log, Offset(0))
-            if end_offset > self._flushed[log, node.key]:
-                self._flushed[log, node.key] = end_offset
+            self._flushed[log, node.key] = max(self._flushed[log, node.key], end_offset)
         for effect in step.effects if fx.Append in step.kinds else ():
             if isinstance(effect, fx.Append):
                 for voters in filter(None, map(decode_voters, effect.batches)):
