@@ -3,9 +3,10 @@
 The way of a run, file by file: ``climate`` and ``plan`` make a seed into a climate and a schedule; ``queue`` is time,
 ``clock`` each machine's own idea of it; ``network`` carries messages, ``files`` and ``disk`` keep what is written,
 ``node`` drives the core on one machine, in its ``surroundings``, ``world`` has them all; ``injector`` does the schedule
-to the world and ``clients`` use it; ``invariants`` watch every step, ``violations`` end a run, ``census`` counts what
-is rare, ``record`` keeps the history; ``run`` leads through the phases to the verdict. Files that begin with
-``cluster``, ``partition`` or ``group`` are for worlds of that kind; ``reference`` is what state machines must be like.
+to the world and ``clients`` use it; ``invariants`` watch every step, and ``check_quorum`` what time alone breaks;
+``violations`` end a run, ``census`` counts what is rare, ``record`` keeps the history; ``run`` leads through the phases
+to the verdict. Files that begin with ``cluster``, ``partition`` or ``group`` are for worlds of that kind; ``reference``
+is what state machines must be like.
 Who votes may change in worlds of groups: ``voter_administrator`` has that done, ``voter_book`` knows what logs say of
 it, ``voter_habits`` watches leaders, ``voter_census`` counts.
 
