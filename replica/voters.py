@@ -92,7 +92,7 @@ class VoterSet(Struct, frozen=True):
     @property
     def ids(self) -> tuple[ReplicaId, ...]:
         """The voters' ids, ascending."""
-        return tuple(voter.replica_id for voter in self.voters)
+        return tuple([voter.replica_id for voter in self.voters])
 
     @property
     def majority(self) -> int:
@@ -101,12 +101,15 @@ class VoterSet(Struct, frozen=True):
 
     def find(self, replica_id: ReplicaId) -> Voter | None:
         """Find the voter of this id, on whatever disk."""
-        return next((voter for voter in self.voters if voter.replica_id == replica_id), None)
+        for voter in self.voters:
+            if voter.replica_id == replica_id:
+                return voter
+        return None
 
     def has(self, key: ReplicaKey) -> bool:
         """Tell whether this replica votes on this disk."""
         voter = self.find(key.replica_id)
-        return voter is not None and voter.key == key
+        return voter is not None and voter.directory_id == key.directory_id
 
     def with_voter(self, voter: Voter) -> VoterSet:
         """Make the set with one voter more; its id must not be there."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,13 +108,13 @@ class SimulatedFiles:
     # --- the port ---------------------------------------------------------------------------------------------------
 
     def open(self, path: Path, mode: OpenMode) -> Handle:
-        directory = self._directory(path.parent)
-        file = directory.entries.get(path.name)
+        entries, name = self._place(path)
+        file = entries.get(name)
         if file is None:
             if mode in {OpenMode.READ, OpenMode.READ_WRITE}:
                 raise FileNotFoundError(str(path))
             self._change("create", path, takes_space=True)
-            file = directory.entries[path.name] = MemoryFile()
+            file = entries[name] = MemoryFile()
         if isinstance(file, MemoryDirectory):
             raise IsADirectoryError(str(path))
         if mode is OpenMode.CREATE and file.content:
@@ -176,24 +176,28 @@ class SimulatedFiles:
 
     def mkdir(self, path: Path) -> None:
         self._change("mkdir", path)
-        self._directory(path.parent).entries[path.name] = MemoryDirectory()
+        entries, name = self._place(path)
+        entries[name] = MemoryDirectory()
 
     def rename(self, source: Path, target: Path) -> None:
         self._change("rename", target)
-        self._directory(target.parent).entries[target.name] = self._directory(source.parent).entries.pop(source.name)
+        (entries, name), (entries_before, name_before) = self._place(target), self._place(source)
+        entries[name] = entries_before.pop(name_before)
 
     def unlink(self, path: Path) -> None:
         self._change("unlink", path)
-        del self._directory(path.parent).entries[path.name]
+        entries, name = self._place(path)
+        del entries[name]
 
     def names(self, directory: Path) -> tuple[str, ...]:
         return tuple(sorted(self._directory(directory).entries))
 
     def exists(self, path: Path) -> bool:
         try:
-            return path == path.parent or path.name in self._directory(path.parent).entries
+            entries, name = self._place(path)
         except FileNotFoundError:
             return False
+        return not name or name in entries
 
     def fsync_directory(self, path: Path) -> None:
         self._change("fsync_directory", path)
@@ -220,9 +224,17 @@ class SimulatedFiles:
             self.errors_returned += 1
             raise error
 
+    def _place(self, path: Path) -> tuple[dict[str, MemoryFile | MemoryDirectory], str]:
+        """The entries of the directory in which a path is, and its name there; the root has none, in itself."""
+        parts = path.parts
+        return self._found(parts[1:-1], path).entries, parts[-1] if len(parts) > 1 else ""
+
     def _directory(self, path: Path) -> MemoryDirectory:
+        return self._found(path.parts[1:], path)
+
+    def _found(self, folders: Iterable[str], path: Path) -> MemoryDirectory:
         directory = self._root
-        for name in path.parts[1:]:
+        for name in folders:
             entry = directory.entries.get(name)
             if not isinstance(entry, MemoryDirectory):
                 raise FileNotFoundError(str(path))
@@ -230,7 +242,8 @@ class SimulatedFiles:
         return directory
 
     def _file(self, path: Path) -> MemoryFile:
-        file = self._directory(path.parent).entries.get(path.name)
+        entries, name = self._place(path)
+        file = entries.get(name)
         if not isinstance(file, MemoryFile):
             raise FileNotFoundError(str(path))
         return file

@@ -7,8 +7,9 @@ knows).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 NEMESIS_PROCESS = -1
 """The process number of whoever injects the faults; clients are 0 or more."""
@@ -48,16 +49,14 @@ class EventType(StrEnum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolledRecord:
+class PolledRecord(Struct, frozen=True, kw_only=True):
     """One record that a poll returned. Control records are never returned, so offsets may have gaps."""
 
     offset: int
     value: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEvent:
+class HistoryEvent(Struct, frozen=True, kw_only=True):
     """One line of the history: an operation begins or ends.
 
     ``index`` counts from 0 without gaps over the whole run and is the order in which things happened; ``time_ns`` is
@@ -107,8 +106,7 @@ class HistoryEvent:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaLogBatch:
+class ReplicaLogBatch(Struct, frozen=True, kw_only=True):
     """One batch of one replica's log, as it was found when the run had ended.
 
     ``crc`` is the batch's own checksum. ``values`` has one entry for each offset of the batch, or is absent where the
@@ -136,8 +134,7 @@ class ReplicaLogBatch:
     base_sequence: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaEvent:
+class ReplicaEvent(Struct, frozen=True, kw_only=True):
     """Something that a replica reported of itself: became-leader, became-follower, truncated, and so on.
 
     ``time_ns`` is on the clock of the history. ``offset`` of a truncation is the new log end offset.

@@ -30,7 +30,7 @@ def shard_name(number: int) -> str:
 
 
 def _row(event: RunEvent) -> dict[str, Any]:
-    row = {name: getattr(event, name) for name in type(event).__slots__}
+    row = {name: getattr(event, name) for name in type(event).__struct_fields__}
     if row.get("records") is not None:
         row["records"] = [(record.offset, record.value) for record in row["records"]]
     return row

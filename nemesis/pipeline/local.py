@@ -171,20 +171,19 @@ def _clients(history: pa.Table) -> pa.Table:
 
 def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Table) -> RunCounts:
     """What the run did and what of it was looked at, in the words of ``RunCounts``."""
-    clients = _clients(history)
-    begins, ends = pairs(clients)
-    outcomes = _outcomes(operations)
+    told_by_clients = _true(pc.greater_equal(history.column("process"), 0))
+    paired = operations.num_rows - operations.column("return_index").null_count
     acked = operations.filter(_rows(operations, APPEND, EventType.OK))
     weak = acked.column("acks").is_valid()
     placed = pc.and_not(acked.column("offset").is_valid(), weak)
-    read = operations.filter(_polls(operations, EventType.OK)).column("records")
+    read = operations.column("records").filter(_polls(operations, EventType.OK))
     final_reads = operations.filter(pc.equal(operations.column("f"), FINAL_READ))
     saw_the_end = pc.and_not(_rows(final_reads, FINAL_READ, EventType.OK), final_reads.column("limited"))
     harness = pc.equal(history.column("process"), HARNESS_PROCESS)
     dumped = logs.group_by(["topic_partition", "replica_id"]).aggregate([("complete", "all")])
     elected = events.filter(pc.equal(events.column("event"), BECAME_LEADER))
     started = events.filter(pc.equal(events.column("event"), STARTED))
-    of_clients = _of_clients(elected)
+    of_clients, about_logs = _of_clients(elected), _of_clients(events)
     written = _of_clients(logs.filter(logs.column("leader_epoch").is_valid()))
     on_objects = operations.filter(pc.invert(pc.is_in(operations.column("f"), pa.array(sorted(ON_LOGS)))))
     ended = {kind: _true(pc.equal(on_objects.column("type"), kind)) for kind in ("ok", "fail", "info")}
@@ -194,8 +193,8 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         index_end=int(indexes.max(initial=-1)) + 1,
         repeated=len(indexes) - len(np.unique(indexes[indexes >= 0])),
         backwards=_true(pc.less(operations.column("return_ns"), operations.column("invoke_ns"))),
-        orphans=clients.num_rows - len(begins) - int((ends != UNRETURNED).sum()),
-        **outcomes,
+        orphans=told_by_clients - operations.num_rows - paired,
+        **_outcomes(operations),
         append_weak=_true(weak),
         **{f"operations_{kind}": number for kind, number in ended.items()},
         objects=_distinct(on_objects, "topic_partition"),
@@ -215,11 +214,14 @@ def count(history: pa.Table, operations: pa.Table, logs: pa.Table, events: pa.Ta
         controller_elections=_distinct(
             elected.filter(pc.equal(elected.column("topic_partition"), METADATA_LOG)), "epoch"
         ),
-        **{name: _told(events, event).num_rows for name, event in COUNTED_EVENTS.items()},
-        **{name: _distinct(_told(events, event), "topic_partition", "epoch") for name, event in COUNTED_EPOCHS.items()},
+        **{name: _told(about_logs, event).num_rows for name, event in COUNTED_EVENTS.items()},
+        **{
+            name: _distinct(_told(about_logs, event), "topic_partition", "epoch")
+            for name, event in COUNTED_EPOCHS.items()
+        },
         epochs=_distinct(written, "topic_partition", "leader_epoch"),
         topic_partitions=_distinct(written, "topic_partition"),
-        epoch_max=max(_largest(written, "leader_epoch"), _largest(_of_clients(events), "epoch")),
+        epoch_max=max(_largest(written, "leader_epoch"), _largest(about_logs, "epoch")),
     )
 
 
@@ -266,9 +268,8 @@ def _of_clients(rows: pa.Table) -> pa.Table:
 
 
 def _told(events: pa.Table, event: str) -> pa.Table:
-    """The events of one kind that are about logs that clients write to."""
-    rows = _of_clients(events)
-    return rows.filter(pc.equal(rows.column("event"), event))
+    """The events of one kind."""
+    return events.filter(pc.equal(events.column("event"), event))
 
 
 def _largest(rows: pa.Table, column: str) -> int:
@@ -277,14 +278,20 @@ def _largest(rows: pa.Table, column: str) -> int:
 
 def _distinct(rows: pa.Table, *columns: str) -> int:
     """How many different entries these columns have; absent is one of them."""
+    if not rows.num_rows:
+        return 0
+    if len(columns) == 1:
+        return int(pc.count_distinct(rows.column(columns[0]), mode="all").as_py())
     return int(rows.group_by(list(columns)).aggregate([]).num_rows)
 
 
 def _outcomes(operations: pa.Table) -> dict[str, int]:
+    groups = operations.group_by(["f", "type"]).aggregate([([], "count_all")]).to_pylist()
+    found = {(group["f"], group["type"]): group["count_all"] for group in groups}
     counts = {}
     for kind in (EventType.OK, EventType.FAIL, EventType.INFO):
-        counts[f"append_{kind}"] = _true(_rows(operations, APPEND, kind))
-        counts[f"poll_{kind}"] = _true(_polls(operations, kind))
+        counts[f"append_{kind}"] = found.get((APPEND, kind.value), 0)
+        counts[f"poll_{kind}"] = sum(found.get((f, kind.value), 0) for f in (POLL, FINAL_READ))
     return counts
 
 

@@ -56,11 +56,12 @@ class Census(Observer):
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         self.steps += 1
-        for effect in step.effects:
+        for effect in step.effects if fx.Truncate in step.kinds else ():
             if isinstance(effect, fx.Truncate) and effect.topic_partition == self._log:
                 self.counts[Rare.DIVERGENCE_TRUNCATED] += 1
                 self._record.replica(node.replica_id, "truncated", topic_partition=self._log, offset=effect.end_offset)
-        self.counts[Rare.SEVERAL_RECORDS] += _appends_several(step)
+        if fx.Append in step.kinds:
+            self.counts[Rare.SEVERAL_RECORDS] += _appends_several(step)
         if node.core is not None and step.is_whole:
             log = node.core.logs[self._log]
             now = (type(log.role), log.leader_epoch)

@@ -57,6 +57,9 @@ class ClusterRare(StrEnum):
     PARTITION_WAITED_FOR_OPERATOR = "partition-waited-for-operator"
 
 
+_COUNTED = frozenset[type]((fx.Truncate, fx.RaiseLogStart, fx.DeleteLog, fx.ReplaceLog, fx.StartLogAt))
+
+
 class ClusterCensus(Observer):
     """Counts ``ClusterRare`` events of one world, and records who leads partitions and what they truncate."""
 
@@ -92,8 +95,9 @@ class ClusterCensus(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
-        self.counts[ClusterRare.PARTITION_OFFLINE] += isinstance(step.event, ev.LogDamaged)
-        for effect in step.effects:
+        if ev.LogDamaged in step.kinds:
+            self.counts[ClusterRare.PARTITION_OFFLINE] += 1
+        for effect in () if step.kinds.isdisjoint(_COUNTED) else step.effects:
             match effect:
                 case fx.Truncate(topic_partition=log, end_offset=end_offset) if log != METADATA_LOG:
                     self.counts[ClusterRare.PARTITION_TRUNCATED] += 1
@@ -112,15 +116,18 @@ class ClusterCensus(Observer):
                     pass
         if node.core is None or not step.is_whole:
             return
+        self._look_at_event(node.replica_id, node.core, step)
+        self._look_at_metadata(node.replica_id, node.core)
+
+    def _look_at_event(self, replica_id: ReplicaId, core: Replica, step: Step) -> None:
         match step.event:
             case ev.RequestReceived(call_id=call_id, request=m.ProduceRequest() as request):
                 self.counts[ClusterRare.DUPLICATE_PRODUCE_SUPPRESSED] += _is_suppressed(request, call_id, step)
             case ev.ResponseReceived(response=m.FetchResponse(partitions=partitions)):
                 for part in partitions:
-                    self._look_at_high_watermark(node.replica_id, node.core, part.topic_partition)
+                    self._look_at_high_watermark(replica_id, core, part.topic_partition)
             case _:
                 pass
-        self._look_at_metadata(node.replica_id, node.core)
 
     def _look_at_high_watermark(self, replica_id: ReplicaId, core: Replica, log: TopicPartition) -> None:
         partition = None if core.broker is None else core.broker.partitions.get(log)

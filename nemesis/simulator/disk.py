@@ -20,7 +20,7 @@ from replica.core.rules.log import LogRules
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.storage import BoundedFiles, LogConfig, LogTable, format_directory, open_directory
 from replica.storage.bounded_files import OPEN_MAX_LEAST
-from replica.voters import DIRECTORY_ID_BYTES, VoterSet, directory_id_of
+from replica.voters import DIRECTORY_ID_BYTES, ReplicaKey, VoterSet, directory_id_of
 
 DATA = Path("/data")
 CLUSTER_ID = "simulated"
@@ -44,6 +44,8 @@ class NodeDisk:
     ) -> None:
         self.directory_id = directory_id_for(replica_id)
         """Of the disk that is there now."""
+        self.key = ReplicaKey(replica_id, self.directory_id)
+        """Who the machine is as a voter, with that disk."""
         self.files = SimulatedFiles(remember_calls=False)
         self.slow_factor = 1
         self._hindrances: dict[int, Hindrance] = {}
@@ -72,6 +74,7 @@ class NodeDisk:
         """Put a new disk in its place, with another directory id: it has no vote until it is added."""
         self._wiped += 1
         self.directory_id = directory_id_for(self._replica_id, self._wiped)
+        self.key = ReplicaKey(self._replica_id, self.directory_id)
         self.rotten.clear()
         self.files = SimulatedFiles(remember_calls=False)
         self._format(VoterSet(()))

@@ -40,6 +40,9 @@ class GroupRare(StrEnum):
     UNKNOWN_COMMAND = "unknown-command"
 
 
+_COUNTED = frozenset[type]((fx.InstallSnapshot, fx.Reply, fx.Append))
+
+
 class GroupCensus(Observer):
     """Counts ``GroupRare`` events of one world."""
 
@@ -63,9 +66,10 @@ class GroupCensus(Observer):
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         self._on_event(step.event)
-        self.counts[GroupRare.LEASE_READ] += is_answered_by_lease(step)
+        if fx.Reply in step.kinds:
+            self.counts[GroupRare.LEASE_READ] += is_answered_by_lease(step)
         is_asked = isinstance(step.event, ev.RequestReceived) and isinstance(step.event.request, m.ApplyRequest)
-        for effect in step.effects:
+        for effect in () if step.kinds.isdisjoint(_COUNTED) else step.effects:
             self._on_effect(node, effect)
             if is_asked and isinstance(effect, fx.Append):
                 self._on_appended(node, effect.batches)

@@ -40,6 +40,9 @@ class _Looked:
     snapshots: tuple[StoredSnapshot, ...] = ()
 
 
+_WRITTEN = frozenset[type]((fx.StoreSnapshot, fx.InstallSnapshot))
+
+
 class GroupInvariants(Observer):
     """The promises of all groups of a world. It is told of committed batches before it is told of the step."""
 
@@ -77,7 +80,7 @@ class GroupInvariants(Observer):
     def on_step(self, node: Node, step: Step) -> None:
         """Look at what was asked, then at what was written down, then at the replica, then at what it told."""
         self._on_event(node, step.event)
-        for effect in step.effects:
+        for effect in () if step.kinds.isdisjoint(_WRITTEN) else step.effects:
             match effect:
                 case fx.StoreSnapshot(topic_partition=log, snapshot_id=snapshot_id):
                     self._storing[node.replica_id][log] = effect
@@ -90,7 +93,7 @@ class GroupInvariants(Observer):
             for log, group in node.core.groups.items():
                 if step.is_whole_of(log):
                     self._look(node, log, node.core.logs[log], group)
-        for effect in step.effects:
+        for effect in step.effects if fx.Reply in step.kinds else ():
             if isinstance(effect, fx.Reply):
                 self._on_reply(node, effect.call_id, node.requests[effect.call_id], effect.response)
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from nemesis.simulator.chains import ROOT, Chain
+from nemesis.simulator.check_quorum import CheckQuorum
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.voter_book import VoterBook, check_voters
@@ -23,7 +24,8 @@ from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.quorum import QuorumLog
-from replica.core.quorum.roles import Candidate, Leader, Resigned
+from replica.core.quorum.roles import Candidate, Leader, Resigned, Role
+from replica.core.quorum.voter_history import VoterHistory
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
@@ -31,7 +33,9 @@ from replica.voters import ReplicaKey, VoterSet
 
 _Telling = fx.Reply | fx.ReplyWithRecords
 _Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | fx.RaiseLogStart | fx.InstallSnapshot | _Telling
+_JUDGED = frozenset[type](get_args(_Judged))
 _OfNoLog = m.ControllerRequest | m.DescribeClusterRequest
+_Sight = tuple[Role, fx.QuorumState, VoterHistory, Offset | None, m.CurrentLeader | None, bool]
 
 
 class LogInvariants:
@@ -57,6 +61,7 @@ class LogInvariants:
         self._own_memory_only = own_memory_only
         self._nodes = nodes
         self.voters = VoterBook(initial_voters, nodes)
+        self._check_quorum = CheckQuorum()
         self.chains = {replica_id: Chain() for replica_id in nodes}
         self._lost: dict[ReplicaKey, Chain] = {}
         """The flushed logs of disks that are gone."""
@@ -71,6 +76,8 @@ class LogInvariants:
         self._stored: dict[ReplicaId, tuple[fx.QuorumState, ...]] = {}
         """What the quorum state on each disk is; two where a write of it was broken off."""
         self._seen_high_watermark: dict[ReplicaId, Offset] = {}
+        self._seen: dict[ReplicaId, _Sight] = {}
+        """What of each replica was looked at last, since its process began."""
         self._led: dict[ReplicaId, Epoch] = {}
         self._elected_by: dict[tuple[ReplicaId, Epoch], VoterSet] = {}
         """Who voted where a replica began to lead; by its first records it may change that."""
@@ -94,6 +101,8 @@ class LogInvariants:
         chain.truncate_to(end_offset)
         self.voters.truncate(replica_id, end_offset)
         self._led.pop(replica_id, None)
+        self._seen.pop(replica_id, None)
+        self._check_quorum.forget(replica_id)
         if log.quorum_state not in self._stored.get(replica_id, (log.quorum_state,)):
             _convict(
                 "quorum-state-is-stored", f"replica {replica_id} has {log.quorum_state}, which it never stored last"
@@ -114,6 +123,8 @@ class LogInvariants:
         self.voters.forget(node.replica_id)
         self._stored.pop(node.replica_id, None)
         self._led.pop(node.replica_id, None)
+        self._seen.pop(node.replica_id, None)
+        self._check_quorum.forget(node.replica_id)
         self._seen_high_watermark[node.replica_id] = Offset(0)
 
     def _check_epochs(self, replica_id: ReplicaId, log: QuorumLog) -> None:
@@ -125,13 +136,13 @@ class LogInvariants:
         if cached != chain.epoch_starts():
             _convict("epoch-cache", f"replica {replica_id} takes its epochs to be {cached}")
 
-    def on_step(self, node: Node, step: Step) -> None:
-        """Take what was stored, then look at the replica, then at what it told others."""
-        effects = [
-            effect for effect in step.effects if isinstance(effect, _Judged) and self._log in _logs_of(node, effect)
-        ]
+    def on_step(self, node: Node, step: Step, effects: Sequence[_Judged]) -> None:
+        """Take what was stored, then look at the replica, then at what it told others. ``effects`` are of this log."""
         if self._own_memory_only:
             self._remember(node, step, effects)
+            return
+        if not effects and step.interrupted is None and node.core is not None:
+            self._look_again(node, node.core.logs[self._log], step)
             return
         before = self.voters.in_force(node.replica_id)
         for effect in effects:
@@ -245,6 +256,19 @@ class LogInvariants:
 
     # --- the replica after the step ---------------------------------------------------------------------------------
 
+    def _look_again(self, node: Node, log: QuorumLog, step: Step) -> None:
+        """Look at a replica that has stored and told nothing, unless it is just as it was when it was looked at last.
+
+        What is looked at are values, and they are compared as such. What the judge itself knows of the replica changes
+        with what this stores, with its process and with its disk, and then nothing counts as seen. Only time goes on.
+        """
+        is_whole = step.is_whole_of(self._log)
+        now = _sight(log, is_whole=is_whole)
+        if self._seen.get(node.replica_id) != now:
+            self._look(node, log, self.voters.in_force(node.replica_id), step)
+        elif is_whole and step.event is not None and isinstance(log.role, Leader):
+            self._check_quorum.check(node, log, log.role, self.voters.in_force(node.replica_id))
+
     def _look(self, node: Node, log: QuorumLog, voters_before: VoterSet, step: Step) -> None:
         """Look at the role, the voters and the high watermark.
 
@@ -255,6 +279,7 @@ class LogInvariants:
         votes. Nobody leads without a vote of A or C, or, of A and B, both.
         """
         role, is_whole = log.role, step.is_whole_of(self._log)
+        self._seen[node.replica_id] = _sight(log, is_whole=is_whole)
         if isinstance(role, Leader):  # Also while a disk has not yet written down that it leads.
             self._elected_by.setdefault((node.replica_id, log.leader_epoch), voters_before)
         if is_whole and self._stored[node.replica_id] != (log.quorum_state,):
@@ -266,7 +291,7 @@ class LogInvariants:
                 self._led[node.replica_id] = log.leader_epoch
                 self._new_leader(node, log.leader_epoch)
             if step.event is not None:  # Else it was not told what time it is.
-                self._check_quorum(node, log, role)
+                self._check_quorum.check(node, log, role, self.voters.in_force(node.replica_id))
         elif isinstance(role, Candidate):
             self._vote(node, log.leader_epoch, node.replica_id)
         if is_whole and log.refused_leader is not None:
@@ -305,17 +330,6 @@ class LogInvariants:
             _convict(
                 "leader-completeness",
                 f"replica {replica_id} leads epoch {epoch} without the log that was committed up to {end_offset}",
-            )
-
-    def _check_quorum(self, node: Node, log: QuorumLog, role: Leader) -> None:
-        """A leader that no majority fetches from does not go on (KAFKA-15489)."""
-        silent_ms = log.quorum.check_quorum_timeout_ms
-        now_ms, voters = node.now_ms, self.voters.in_force(node.replica_id)
-        heard = {other for other, progress in role.voters.items() if now_ms - progress.last_fetch_ms <= silent_ms}
-        present = sum(voter in heard for voter in voters.ids) + voters.has(node.key)
-        if present < voters.majority:
-            _convict(
-                "check-quorum", f"replica {node.replica_id} leads epoch {log.leader_epoch} on, {present} are with it"
             )
 
     def _high_watermark(
@@ -445,13 +459,27 @@ class Invariants(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
-        for invariants in self.logs.values():
-            invariants.on_step(node, step)
+        effects = {} if step.kinds.isdisjoint(_JUDGED) else self._effects_by_log(node, step)
+        for log, invariants in self.logs.items():
+            invariants.on_step(node, step, effects.get(log, ()))
+
+    def _effects_by_log(self, node: Node, step: Step) -> dict[TopicPartition, list[_Judged]]:
+        by_log: dict[TopicPartition, list[_Judged]] = {}
+        for effect in step.effects:
+            if isinstance(effect, _Judged):
+                for log in self.logs.keys() & _logs_of(node, effect):
+                    by_log.setdefault(log, []).append(effect)
+        return by_log
 
     def on_down(self, node: Node, crash: Crash) -> None:
         """A replica that halts by itself has seen what cannot be, unless its storage failed."""
         if crash.cause.startswith("halt: ") and not node.storage_failed and not self._lying_disks:
             _convict("halted", f"replica {node.replica_id}: {crash.cause}")
+
+
+def _sight(log: QuorumLog, *, is_whole: bool) -> _Sight:
+    """All that a look at a replica's log rests on, besides what the judge knows."""
+    return (log.role, log.quorum_state, log.voter_history, log.log.high_watermark, log.refused_leader, is_whole)
 
 
 def _logs_of(node: Node, effect: _Judged) -> tuple[TopicPartition, ...]:

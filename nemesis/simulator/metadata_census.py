@@ -59,11 +59,11 @@ class MetadataCensus(Observer):
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         self._on_event(step.event)
-        before = self._images.get(node.replica_id, MetadataImage())
+        before = self._images.get(node.replica_id)
         if node.core is not None:
             self._images[node.replica_id] = node.core.metadata.image
-        if any(isinstance(effect, fx.InstallSnapshot) for effect in step.effects):
-            self._on_installed(node, before)
+        if fx.InstallSnapshot in step.kinds:
+            self._on_installed(node, before or MetadataImage())
         if node.core is not None and node.core.controller is not None and node.core.controller.is_active:
             activity = (node.replica_id, node.core.logs[METADATA_LOG].leader_epoch)
             if activity not in self._controllers:

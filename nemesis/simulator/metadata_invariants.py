@@ -28,6 +28,8 @@ from replica.core.metadata.snapshots import encode_image
 from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
 
+_WRITTEN = frozenset[type]((fx.StoreSnapshot, fx.InstallSnapshot))
+
 
 class MetadataInvariants(Observer):
     """The promises of metadata snapshots. It is told of committed batches before it is told of the step."""
@@ -68,7 +70,7 @@ class MetadataInvariants(Observer):
                 self._check_content(node.replica_id, snapshot_id, self._storing.pop(node.replica_id).state.encode())
             case _:
                 pass
-        for effect in step.effects:
+        for effect in () if step.kinds.isdisjoint(_WRITTEN) else step.effects:
             match effect:
                 case fx.StoreSnapshot(snapshot_id=snapshot_id):
                     self._storing[node.replica_id] = effect

@@ -74,9 +74,10 @@ class Node:
         self._recovery_points: Mapping[TopicPartition, Offset] = {}
         self._errors_before = 0
         self._answers: dict[CallId, Mapping[TopicPartition, bytes]] = {}
+        self._answered: list[CallId] = []
         self._damaged: list[ev.LogDamaged] = []
         self._replies: dict[CallId, OnReply] = {}
-        self._last_call = 0
+        self._last_call = CallId(0)
         self._inbox: list[ev.Event] = []
         self._lanes = Lanes()
         self._stalled: list[Callable[[], None]] = []  # What the disk was done with while the process stood still.
@@ -88,7 +89,7 @@ class Node:
     @property
     def key(self) -> ReplicaKey:
         """Who it is as a voter: itself, on the disk that it has now."""
-        return ReplicaKey(self.replica_id, self.disk.directory_id)
+        return self.disk.key
 
     @property
     def is_up(self) -> bool:
@@ -257,8 +258,7 @@ class Node:
         """Hand a request to the process; its answer, if one comes, goes to ``on_reply``."""
         if self.core is None:
             return
-        self._last_call += 1
-        call_id = CallId(self._last_call)
+        call_id = self._last_call = CallId(self._last_call + 1)
         self.requests[call_id], self._replies[call_id] = request, on_reply
         self.submit(ev.RequestReceived(call_id=call_id, request=request))
 
@@ -366,22 +366,22 @@ class Node:
         self, event: ev.Event | None, done: list[fx.Effect], interrupted: fx.Effect | None, *, is_whole: bool
     ) -> None:
         """Tell of the step, and forget the calls that it answered."""
-        self.storage_failed |= isinstance(event, ev.StorageFailed)
         if isinstance(event, ev.StorageFailed):
+            self.storage_failed = True
             self.check_provoked(event.reason)
-        answers, self._answers = self._answers, {}
+        pending = self._lanes.pending
         step = Step(
             event=event,
             effects=tuple(done),
-            answers=answers,
+            answers=self._answers,
             interrupted=interrupted,
             is_whole=is_whole and not self.storage_failed,
-            pending=self._lanes.pending.union(damaged.topic_partition for damaged in self._damaged),
+            pending=pending.union(damaged.topic_partition for damaged in self._damaged) if self._damaged else pending,
         )
         self._world.on_step(self, step)
-        for effect in done:
-            if isinstance(effect, Answering):
-                del self.requests[effect.call_id]
+        for call_id in self._answered:
+            del self.requests[call_id]
+        self._answered, self._answers = [], {}
 
     def check_provoked(self, reason: str) -> None:
         """Storage fails where the disk failed or rots, and nowhere else."""
@@ -471,6 +471,7 @@ class Node:
     def _reply(self, call_id: CallId, response: Response) -> None:
         if call_id not in self._replies:
             raise BrokenInvariantError("answered-twice", f"replica {self.replica_id} answers call {call_id} again")
+        self._answered.append(call_id)
         self._replies.pop(call_id)(response)
 
     # --- the timer --------------------------------------------------------------------------------------------------

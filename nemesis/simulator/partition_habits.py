@@ -19,6 +19,9 @@ from replica.core.partition import Partition
 from replica.core.partition.roles import Leader, PendingShrink, Role
 from replica.ids import Offset, ReplicaId, TopicPartition
 
+_STORED = frozenset[type](
+    (fx.StoreHighWatermarks, fx.Truncate, fx.StartLogAt, fx.CreateLog, fx.DeleteLog, fx.ReplaceLog)
+)
 Place = tuple[ReplicaId, TopicPartition]
 
 
@@ -41,11 +44,11 @@ class PartitionHabits(Observer):
         if node.core is not None and node.core.broker is not None and step.is_whole:
             seen = self._seen[node.replica_id]
             for name, partition in node.core.broker.partitions.items():
-                before, now = seen.get(name), (partition.role, partition.log.flushed_end_offset)
-                if before is None or before[0] is not now[0] or before[1] != now[1]:
-                    seen[name] = now
+                before, role, flushed_end = seen.get(name), partition.role, partition.log.flushed_end_offset
+                if before is None or before[0] is not role or before[1] != flushed_end:
+                    seen[name] = (role, flushed_end)
                     self._look((node.replica_id, name), partition, node, None if before is None else before[0])
-        for effect in step.effects:
+        for effect in () if step.kinds.isdisjoint(_STORED) else step.effects:
             match effect:
                 case fx.StoreHighWatermarks(offsets=offsets):
                     self._stored |= {(node.replica_id, name): offset for name, offset in offsets.items()}

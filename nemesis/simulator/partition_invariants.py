@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from nemesis.simulator.chains import ROOT, Chain
 from nemesis.simulator.node import Node, Step
@@ -34,6 +34,7 @@ from replica.records import RecordBatch, scan_batches
 
 _Telling = fx.Reply | fx.ReplyWithRecords
 _Storing = fx.Append | fx.Truncate | fx.StartLogAt | fx.RaiseLogStart | fx.CreateLog | fx.DeleteLog | fx.ReplaceLog
+_TELLING, _STORING = frozenset[type](get_args(_Telling)), frozenset[type](get_args(_Storing))
 
 
 class PartitionInvariants(Observer):
@@ -226,7 +227,7 @@ class PartitionInvariants(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """Take what was stored, then look at what has changed, then at what was told."""
-        for effect in step.effects:
+        for effect in () if step.kinds.isdisjoint(_STORING) else step.effects:
             if isinstance(effect, _Storing) and not self._is_quorum_log(effect.topic_partition):
                 self._on_stored(node.replica_id, effect)
         held: dict[TopicPartition, Offset] = {}
@@ -242,8 +243,9 @@ class PartitionInvariants(Observer):
             return
         seen = self._seen[node.replica_id]
         for name, partition in node.core.broker.partitions.items():
-            now, before = (partition.role, partition.high_watermark), seen.get(name)
-            if before is None or now[0] is not before[0] or now[1] != before[1]:
+            role, high_watermark, before = partition.role, partition.high_watermark, seen.get(name)
+            if before is None or role is not before[0] or high_watermark != before[1]:
+                now = (role, high_watermark)
                 if name not in step.pending or not step.is_whole:  # Else its disk will come so far.
                     seen[name] = now  # Also where another role has the same content: from now on it is the very same.
                 if now != before:
@@ -251,7 +253,7 @@ class PartitionInvariants(Observer):
                     self._look(node.replica_id, partition, end, is_whole=step.is_whole_of(name))
         if step.is_whole_of(METADATA_LOG):
             self._check_image(node.replica_id, node.core.metadata)
-        for effect in step.effects:
+        for effect in () if step.kinds.isdisjoint(_TELLING) else step.effects:
             if isinstance(effect, _Telling):
                 self._on_told(node, effect, step)
 

@@ -6,6 +6,9 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.lanes import Lane
@@ -21,11 +24,13 @@ class Crash:
     effects: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One step as it came to pass: the effects that were performed, and the one that was broken off, if one was.
 
     Without an ``event`` the disk was done with an effect of an earlier step, and those went on that had waited for it.
+
+    ``kinds`` are the types of the event and of the effects, whatever was given: who cares for some of them asks for
+    these first.
 
     ``answers`` are the records that were read for a call, log by log, and went out with its answer.
 
@@ -41,6 +46,10 @@ class Step:
     interrupted: fx.Effect | None
     is_whole: bool
     pending: frozenset[Lane] = frozenset()
+    kinds: frozenset[type] = frozenset()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "kinds", frozenset((type(self.event), *map(type, self.effects))))
 
     def is_whole_of(self, log: TopicPartition) -> bool:
         """Whether this log on the disk is what the core believes it to be."""

@@ -40,6 +40,9 @@ class VoterRare(StrEnum):
     LEADERSHIP_HANDED_OVER = "leadership-handed-over"
 
 
+_COUNTED = frozenset[type]((fx.Append, fx.InstallSnapshot, fx.Reply))
+
+
 class VoterCensus(Observer):
     """Counts ``VoterRare`` events of one world. It is told of a step after the judges that keep the books."""
 
@@ -54,7 +57,7 @@ class VoterCensus(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
-        for effect in step.effects:
+        for effect in () if step.kinds.isdisjoint(_COUNTED) else step.effects:
             self._on_effect(node, effect)
         if node.core is None or not step.is_whole:
             return

@@ -32,9 +32,10 @@ class VoterHabits(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
-        for log, end_offset in node.flushed_end.items():
+        for log in self._books:
+            end_offset = node.flushed_end.get(log, Offset(0))
             self._flushed[log, node.key] = max(self._flushed[log, node.key], end_offset)
-        for effect in step.effects:
+        for effect in step.effects if fx.Append in step.kinds else ():
             if isinstance(effect, fx.Append):
                 for voters in filter(None, map(decode_voters, effect.batches)):
                     self._on_voters(node, effect.topic_partition, voters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from replica.core.log.epoch_cache import LeaderEpochCache
 from replica.core.log.recovered import StoredSnapshot
 from replica.core.log.replicated_log import ParkedProduce
 from replica.core.quorum import QuorumLog, invariants
-from replica.core.quorum.roles import CatchingUp, Follower, Leader, Unattached
+from replica.core.quorum.roles import CatchingUp, Follower, Leader, Role, Unattached
 from replica.core.quorum.state import ParkedFetch
 from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId
@@ -84,6 +84,13 @@ def park_a_produce(q: QuorumLog) -> None:
     q.produces.add(ParkedProduce(call_id=CallId(1), deadline_ms=1, base_offset=Offset(0), end_offset=Offset(1)))
 
 
+def one_that_resigned() -> Bench:
+    bench = a_leader()
+    bench.step(ev.ResignRequested())
+    assert bench.role == "resigned", bench.role
+    return bench
+
+
 def one_that_received() -> Bench:
     bench = catching_up_bench()
     answer_piece(bench, whole(20, 4))
@@ -143,6 +150,12 @@ def force_voters(*replica_ids: int) -> Break:
         pytest.param(a_candidate, set_stored(stored(6, leader_id=1, voted_id=0)), id="candidate_knows_a_leader"),
         pytest.param(a_candidate, lambda q: q.append(*batches_of((5, 1))), id="candidate_with_unflushed_records"),
         pytest.param(a_follower, park_a_fetch, id="follower_with_a_parked_fetch"),
+        pytest.param(fresh_bench, park_a_fetch, id="unattached_with_a_parked_fetch"),
+        pytest.param(one_that_campaigns, park_a_fetch, id="prospective_with_a_parked_fetch"),
+        pytest.param(a_candidate, park_a_fetch, id="candidate_with_a_parked_fetch"),
+        pytest.param(one_that_resigned, park_a_fetch, id="resigned_with_a_parked_fetch"),
+        pytest.param(one_that_resigned, set_stored(stored(6, leader_id=1)), id="resigned_after_another"),
+        pytest.param(a_candidate, force_voters(1, 2, 3), id="one_that_never_voted_asks_for_votes"),
         pytest.param(a_follower, park_a_produce, id="follower_with_a_parked_write"),
         pytest.param(leader_with_snapshots, set_snapshots(), id="log_start_without_a_snapshot"),
         pytest.param(leader_with_snapshots, set_snapshots((20, 4)), id="log_start_below_all_snapshots"),
@@ -174,6 +187,11 @@ def test_clauses_about_one_state(build: Callable[[], Bench], breakage: Break) ->
     breakage(log)
     with pytest.raises(AssertionError):
         invariants.check_state(log)
+
+
+def test_every_role_has_its_clauses() -> None:
+    """None is left out, so that none is passed over."""
+    assert set(invariants.OF_ROLE) == set(get_args(Role))
 
 
 def follows_in_its_own_epoch(q: QuorumLog) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.disk import DATA
@@ -60,7 +61,7 @@ def test_what_a_leader_commits_as_it_resigns_is_committed() -> None:
     judge.on_boot(leader)
     log.role = Resigned(election_deadline_ms=0, preferred_candidates=(), pending={}, tell_at_ms={})
     assert log.log.high_watermark
-    stage.invariants.on_step(leader, replace(looked_at(), pending=frozenset((LOG,))))
+    stage.invariants.on_step(leader, structs.replace(looked_at(), pending=frozenset((LOG,))))
     assert judge.committed.end == log.log.high_watermark
 
 

@@ -55,7 +55,7 @@ class Forger(Observer):
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         self._logs.on_step(node, step)
-        self._judge.on_step(node, dataclasses.replace(step, effects=tuple(self._forged(step.effects))))
+        self._judge.on_step(node, replace(step, effects=tuple(self._forged(step.effects))))
 
     def _forged(self, effects: tuple[fx.Effect, ...]) -> Iterator[fx.Effect]:
         for effect in effects:

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from nemesis.history import INCREMENT, READ, EventType
 from nemesis.schedule import Schedule
@@ -181,7 +182,7 @@ def test_each_object_is_judged_by_its_own_model(name: str) -> None:
     )
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
     assert any(event.f == INCREMENT and event.type is EventType.OK for event in run.record.history)
-    run.record.history[read.index] = replace(read, value=1_000_000)
+    run.record.history[read.index] = structs.replace(read, value=1_000_000)
     _, findings = judge_record("forged", run.record, climate)
     assert {(row["anomaly"], row["topic_partition"]) for row in findings.anomalies.to_pylist()} == {
         ("nonlinearizable", name)

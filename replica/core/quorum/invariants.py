@@ -9,6 +9,7 @@ Source: Kafka ``RaftEventSimulationTest``, ``QuorumState``; LogCabin's idea of c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from msgspec import Struct
 from replica.core.effects import QuorumState
 from replica.core.log.invariants import check_log
 from replica.core.log.recovered import StoredSnapshot
-from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role
+from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.voter_history import VoterHistory
 from replica.ids import EpochEntry, Offset
@@ -50,29 +51,34 @@ def observe(q: QuorumLogState) -> Observation:
 def check_state(q: QuorumLogState, before: Observation | None = None) -> None:
     """Raise AssertionError unless every clause about one state holds.
 
-    What is the very same as ``before``, when it held, is not gone through again.
+    What is the very same as ``before``, when it held, is not gone through again: it is made of values.
     """
     check_log(q, None if before is None else before.epochs)
-    _a_leader_knows_no_more_than_its_log(q)
     _stored_epoch_covers_the_log(q)
-    _role_agrees_with_what_is_stored(q)
-    _candidate_holds_what_it_claims(q)
-    _only_a_leader_has_parked_fetches(q)
-    _log_begins_at_a_snapshot(q)
-    _snapshots_increase_and_are_of_this_log(q, None if before is None else before.snapshots)
-    _what_was_received_waits(q)
-    _one_voter_at_a_time(q, None if before is None else before.voters)
-    _who_campaigns_votes(q)
-    _a_leader_counts_the_voters_in_force(q)
+    for clause in OF_ROLE[type(q.role)]:
+        clause(q)
+    snapshots = q.log.snapshots
+    if snapshots and (before is None or snapshots is not before.snapshots):
+        _snapshots_increase_and_are_of_this_log(q)
+    if q.log.log_start_offset > 0:
+        _log_begins_at_a_snapshot(q)
+    if before is None or q.voter_history is not before.voters:
+        _one_voter_at_a_time(q)
 
 
 def check_step(before: Observation, q: QuorumLogState) -> None:
-    """Raise AssertionError unless every clause about the step from ``before`` to now holds."""
-    _epoch_never_falls(before, q)
-    _one_vote_and_one_leader_an_epoch(before, q)
+    """Raise AssertionError unless every clause about the step from ``before`` to now holds.
+
+    What the step has left as it was has neither fallen nor gone back.
+    """
+    if q.quorum_state is not before.quorum_state:
+        _epoch_never_falls(before, q)
+        _one_vote_and_one_leader_an_epoch(before, q)
+    if q.role is not before.role:
+        _leader_never_follows_in_its_epoch(before, q)
     _high_watermark_never_falls(before, q)
-    _leader_never_follows_in_its_epoch(before, q)
-    _log_start_and_snapshots_never_go_back(before, q)
+    if q.log.log_start_offset != before.log_start_offset or q.log.snapshots is not before.snapshots:
+        _log_start_and_snapshots_never_go_back(before, q)
 
 
 # --- one state ------------------------------------------------------------------------------------------------------
@@ -103,26 +109,21 @@ def _role_agrees_with_what_is_stored(q: QuorumLogState) -> None:
 
 
 def _candidate_holds_what_it_claims(q: QuorumLogState) -> None:
-    if isinstance(q.role, Candidate):
-        assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
+    assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
 
 
 def _only_a_leader_has_parked_fetches(q: QuorumLogState) -> None:
-    if not q.is_leader:
-        assert len(q.fetches) == 0, (q.role.name, len(q.fetches))
+    assert len(q.fetches) == 0, (q.role.name, len(q.fetches))
 
 
 def _log_begins_at_a_snapshot(q: QuorumLogState) -> None:
     """I14: what is gone from the log is in a snapshot."""
-    if q.log.log_start_offset > 0:
-        ends = [stored.id.end_offset for stored in q.log.snapshots]
-        assert q.log.log_start_offset in ends, (q.log.log_start_offset, ends)
+    ends = [stored.id.end_offset for stored in q.log.snapshots]
+    assert q.log.log_start_offset in ends, (q.log.log_start_offset, ends)
 
 
-def _snapshots_increase_and_are_of_this_log(q: QuorumLogState, checked: tuple[StoredSnapshot, ...] | None) -> None:
+def _snapshots_increase_and_are_of_this_log(q: QuorumLogState) -> None:
     snapshots = q.log.snapshots
-    if not snapshots or snapshots is checked:
-        return
     for earlier, later in pairwise(stored.id for stored in snapshots):
         assert earlier.end_offset < later.end_offset, snapshots
         assert earlier.epoch <= later.epoch, snapshots
@@ -138,10 +139,8 @@ def _what_was_received_waits(q: QuorumLogState) -> None:
         assert q.log.is_flushed, (q.log.flushed_end_offset, q.log.log_end_offset)
 
 
-def _one_voter_at_a_time(q: QuorumLogState, checked: VoterHistory | None) -> None:
+def _one_voter_at_a_time(q: QuorumLogState) -> None:
     history = q.voter_history
-    if history is checked:
-        return
     sets = tuple(entry.voters for entry in history.entries)
     # What a disk was formatted with is its operator's word, and may be no voters at all; the log's first set is not.
     for earlier, later in pairwise(sets if history.base_offset is None else (history.base, *sets)):
@@ -153,14 +152,33 @@ def _one_voter_at_a_time(q: QuorumLogState, checked: VoterHistory | None) -> Non
 
 
 def _who_campaigns_votes(q: QuorumLogState) -> None:
-    if isinstance(q.role, Prospective | Candidate):
-        assert q.campaigns, (q.key, q.voter_history)
+    assert q.campaigns, (q.key, q.voter_history)
 
 
 def _a_leader_counts_the_voters_in_force(q: QuorumLogState) -> None:
-    if isinstance(q.role, Leader):
-        assert q.voters.voters, q.key
-        assert tuple(q.role.voters) == q.other_voters, (q.role.voters, q.other_voters)
+    assert isinstance(q.role, Leader), q.role
+    assert q.voters.voters, q.key
+    assert tuple(q.role.voters) == q.other_voters, (q.role.voters, q.other_voters)
+
+
+OF_ROLE: Mapping[type[Role], Sequence[Callable[[QuorumLogState], None]]] = {
+    Unattached: (_only_a_leader_has_parked_fetches,),
+    Prospective: (_only_a_leader_has_parked_fetches, _who_campaigns_votes),
+    Candidate: (
+        _role_agrees_with_what_is_stored,
+        _only_a_leader_has_parked_fetches,
+        _candidate_holds_what_it_claims,
+        _who_campaigns_votes,
+    ),
+    Leader: (
+        _a_leader_knows_no_more_than_its_log,
+        _role_agrees_with_what_is_stored,
+        _a_leader_counts_the_voters_in_force,
+    ),
+    Follower: (_role_agrees_with_what_is_stored, _only_a_leader_has_parked_fetches, _what_was_received_waits),
+    Resigned: (_role_agrees_with_what_is_stored, _only_a_leader_has_parked_fetches),
+}
+"""The clauses about one state that depend on the role."""
 
 
 # --- a step ---------------------------------------------------------------------------------------------------------
