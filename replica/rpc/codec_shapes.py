@@ -28,6 +28,7 @@ from replica.bounds import INT32_MAX, Bound, Data, Entries, Number, Text
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rpc.codec_bounds import MalformedMessageError, bound_of, checked, passes, written
+from replica.rpc.codec_records import records_of
 
 ValueT = TypeVar("ValueT")
 
@@ -133,6 +134,7 @@ class Shape(Generic[ValueT]):
         self.value_type = value_type
         self.descriptor = descriptor
         self._message_class: type[Message] = GetMessageClass(descriptor)
+        self._records = records_of(descriptor)
         hints = get_type_hints(value_type, include_extras=True)
         code = Code()
         self.fields = tuple(_field(name, hint, descriptor, code) for name, hint in hints.items())
@@ -145,7 +147,9 @@ class Shape(Generic[ValueT]):
 
     def encode(self, value: ValueT) -> bytes:
         """Translate to the wire. TypeError and ValueError mean that ``value`` breaks its own annotations or bounds."""
-        return self._message_class(**self.contents(value)).SerializeToString()
+        contents = self.contents(value)
+        with_records = None if self._records is None else self._records.encode(contents)
+        return self._message_class(**contents).SerializeToString() if with_records is None else with_records
 
     def decode(self, data: bytes) -> ValueT:
         """Translate from the wire. Raises MalformedMessageError, and nothing else whatever the bytes.
