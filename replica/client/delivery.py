@@ -104,13 +104,13 @@ class BatchDelivery:
         else:
             self._callbacks.append(callback)
 
-    async def wait(self) -> None:
-        """Wait until the batch is settled. To be cancelled meanwhile takes nothing back."""
+    def waiter(self) -> asyncio.Future[None]:
+        """What is done once the batch is settled, which it is not yet. To cancel it takes nothing back."""
+        assert not self.is_settled, f"batch {self.batch_id} is settled"
         self._is_looked_at = True
-        if not self.is_settled:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
 
     def __del__(self) -> None:
         """Have the event loop tell of a failure that nobody has looked at, as of a future's."""
@@ -135,7 +135,7 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.batch.is_settled:
-            yield from self.batch.wait().__await__()
+            yield from self.batch.waiter()
         outcome = self.batch.outcome(self.position)
         if isinstance(outcome, WriteError):
             raise outcome.with_traceback(None)
