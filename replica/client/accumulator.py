@@ -96,7 +96,7 @@ class RecordAccumulator:
         timestamp_ms: int,
         now_ms: Callable[[], int],
     ) -> Delivery:
-        """Take one record. ``timestamp_ms`` is its own, since 1970; ``now_ms`` reads the driver's clock for a new batch.
+        """Take one record. ``timestamp_ms`` is its own, since 1970; ``now_ms`` reads the driver's clock.
 
         ``size`` is what ``record_bytes_bound`` says of it. Raises RecordTooLargeError, and BufferFullError, after which
         another try may succeed once a batch is settled.

@@ -27,10 +27,10 @@ class ProducerConfig:
 
     ``enable_idempotence`` writes each record at most once and in order, whatever is lost on the way; by default it is
     on with ``acks`` ALL, and it cannot be had without. ``max_in_flight_requests_per_connection`` counts batches of one
-    partition, as a request carries one batch. ``batch_size`` is the most that a batch takes, before compression; nothing
-    is set aside for it, and no batch waits to be full while nothing is in flight. ``max_block_ms`` bounds how long a record waits for its topic to be known, and ``ready`` for room in the
-    buffer; ``delivery_timeout_ms`` all that comes after, from a batch's first record on. A batch lingers for
-    ``linger_ms`` only while another of its partition is in flight.
+    partition. ``batch_size`` is the most that a batch takes, before compression; nothing is set aside for it, and no
+    batch waits to be full while nothing is in flight. ``max_block_ms`` bounds how long a record waits for its topic to
+    be known, and ``ready`` for room in the buffer; ``delivery_timeout_ms`` all that comes after, from a batch's first
+    record on. A batch lingers for ``linger_ms`` only while another of its partition is in flight.
     """
 
     acks: Acks = Acks.ALL

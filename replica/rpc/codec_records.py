@@ -19,6 +19,7 @@ PUT_BEHIND_BYTES_MIN = 16 << 10
 """Fewer bytes of records are copied sooner than put behind."""
 
 _LENGTH_DELIMITED = 2
+_VARINT_BITS_MAX = 70
 
 
 def varint(value: int) -> bytes:
@@ -31,8 +32,20 @@ def varint(value: int) -> bytes:
     return bytes(written)
 
 
-def _tag(field: FieldDescriptor) -> bytes:
-    return varint(field.number << 3 | _LENGTH_DELIMITED)
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number, and where it ends. Raises IndexError where it does not, and ValueError where it is too long."""
+    value = 0
+    for shift in range(0, _VARINT_BITS_MAX, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte <= 0x7F:
+            return value, position
+    raise ValueError("a number has more than 64 bits")
+
+
+def _tag(field: FieldDescriptor) -> int:
+    return field.number << 3 | _LENGTH_DELIMITED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +53,10 @@ class RecordsOf:
     """Where the records of one kind of message are: in it, or in each element of the list ``elements``."""
 
     message_class: type[Message]
-    records_tag: bytes
-    elements: str | None = None
+    records_tag: int
+    elements: str = ""
     element_class: type[Message] | None = None
-    element_tag: bytes = b""
+    element_tag: int = 0
 
     def encode(self, contents: dict[str, Any]) -> bytes | None:
         """Write a message of these contents, which are used up; None, and nothing is, where protobuf is quicker."""
@@ -51,20 +64,44 @@ class RecordsOf:
             if len(contents["records"]) < PUT_BEHIND_BYTES_MIN:
                 return None
             return b"".join(self._with_records(self.message_class, contents))
-        elements = contents[self.elements or ""]
+        elements = contents[self.elements]
         if sum(len(element["records"]) for element in elements) < PUT_BEHIND_BYTES_MIN:
             return None
-        del contents[self.elements or ""]
+        del contents[self.elements]
         pieces = [self.message_class(**contents).SerializeToString()]
         for element in elements:
             of_element = self._with_records(self.element_class, element)
-            pieces += (self.element_tag, varint(sum(map(len, of_element))), *of_element)
+            pieces += (varint(self.element_tag), varint(sum(map(len, of_element))), *of_element)
         return b"".join(pieces)
+
+    def has_more_than(self, data: bytes, count_max: int) -> bool:
+        """Whether the list has more elements than that, without looking into any. What is no message is not known to.
+
+        Raises ValueError for what nobody writes any more: elements could be hidden behind it.
+        """
+        count, position = 0, 0
+        try:
+            while position < len(data) and count <= count_max:
+                tag, position = _read_varint(data, position)
+                match tag & 7:
+                    case 0:  # a number
+                        _, position = _read_varint(data, position)
+                    case 1 | 5 as kind:  # one of 64 or 32 bits
+                        position += 8 if kind == 1 else 4
+                    case 2:  # with a length
+                        size, position = _read_varint(data, position)
+                        position += size
+                        count += tag == self.element_tag
+                    case kind:
+                        raise ValueError(f"a field is of kind {kind}")
+        except IndexError:  # It is cut off, which protobuf refuses.
+            return False
+        return count > count_max
 
     def _with_records(self, message_class: type[Message], contents: dict[str, Any]) -> Iterable[bytes]:
         """The pieces of a message: all but the records, and they."""
         records = contents.pop("records")
-        return message_class(**contents).SerializeToString(), self.records_tag, varint(len(records)), records
+        return message_class(**contents).SerializeToString(), varint(self.records_tag), varint(len(records)), records
 
 
 def records_of(descriptor: Descriptor) -> RecordsOf | None:
@@ -73,13 +110,14 @@ def records_of(descriptor: Descriptor) -> RecordsOf | None:
     if own is not None:
         return RecordsOf(message_class=message_class, records_tag=_tag(own))
     for field in descriptor.fields:
-        inner = None if field.message_type is None else field.message_type.fields_by_name.get("records")
-        if inner is not None:
+        element = field.message_type
+        inner = None if element is None else element.fields_by_name.get("records")
+        if element is not None and inner is not None:
             return RecordsOf(
                 message_class=message_class,
                 records_tag=_tag(inner),
                 elements=field.name,
-                element_class=GetMessageClass(field.message_type),
+                element_class=GetMessageClass(element),
                 element_tag=_tag(field),
             )
     return None

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from msgspec import Struct
 
-from replica.bounds import INT32_MAX, Bound, Data, Entries, Number, Text
+from replica.bounds import INT32_MAX, MESSAGE_BYTES_MAX, Bound, Data, Entries, Number, Text
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rpc.codec_bounds import MalformedMessageError, bound_of, checked, passes, written
@@ -161,11 +161,25 @@ class Shape(Generic[ValueT]):
             raise MalformedMessageError(
                 f"{self.descriptor.full_name} has {len(data)} bytes; it may have at most {self.bytes_max}"
             )
+        self._check_count(data)
         try:
             message = self._message_class.FromString(data)
         except DecodeError as error:
             raise MalformedMessageError(f"{len(data)} bytes are not a {self.descriptor.full_name}: {error}") from error
         return self.value(message)
+
+    def _check_count(self, data: bytes) -> None:
+        """Refuse more elements than there may be, where each may be so large that no size of all would tell."""
+        if self._records is None or not self._records.elements or self.bytes_max <= MESSAGE_BYTES_MAX:
+            return
+        (count_max,) = (each.entries.count_max for each in self.fields if each.entries is not None)
+        try:
+            has_too_many = self._records.has_more_than(data, count_max)
+        except ValueError as error:
+            raise MalformedMessageError(f"{self.descriptor.full_name}: {error}") from error
+        if has_too_many:
+            name = f"{self.descriptor.full_name}: {self._records.elements}"
+            raise MalformedMessageError(f"{name} has more than {count_max} entries; it may have at most {count_max}")
 
     def _check_names(self) -> None:
         ours = {wire_name for field in self.fields for wire_name in field.wire_names}

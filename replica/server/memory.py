@@ -12,7 +12,7 @@ YOUNG_OBJECTS_MAX = 10_000
 """How many objects are made until garbage in circles is looked for. Python's default of 700 is reached several times in
 a large request; circles are few, but a call that gRPC has aborted is one."""
 KEPT_BYTES_MAX = 64 << 20
-"""How much free memory is kept for the next messages. To give it back after each, and to have it filled with zeros again
+"""How much free memory is kept for the next messages. To give it back after each, and have it filled with zeros again
 page by page, took a tenth of all processor time in bulk."""
 ALLOCATED_APART_BYTES_MIN = 16 << 20
 """What is larger than almost all messages is given back at once, as glibc does with all above 128 KiB at first."""

@@ -7,6 +7,7 @@ an error code in a response is the core's to say.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,9 @@ from replica.core.messages import (
     FetchSnapshotRequest,
     InitProducerIdResponse,
     ListOffsetsRequest,
-    ProduceRequest,
+    ProduceRequests,
+    ProduceResponse,
+    ProduceResponses,
     QuorumPeerRequest,
     ReadIndexRequest,
     Request,
@@ -79,9 +82,10 @@ _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
-    """``client_calls_max``: how many calls of clients may be inside at once. Calls of replicas are never counted,
-    because the calls that wait inside end only when replicas fetch. ``producer_ids_per_hour`` is how many producers one
-    address may be. The others are in ``budgets``: what answers may hold, of one connection and of all."""
+    """``client_calls_max``: how many calls of clients may be inside at once; one with several writes is as many, and is
+    let in as long as the limit is not reached. Calls of replicas are never counted, because the calls that wait inside
+    end only when replicas fetch. ``producer_ids_per_hour`` is how many producers one address may be. The others are in
+    ``budgets``: what answers may hold, of one connection and of all."""
 
     client_calls_max: int = 4096
     producer_ids_per_hour: int = 4000
@@ -165,12 +169,13 @@ class ReplicaService:
             reason = f"malformed {method.rpc}: {error}"
             return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
         is_of_client = not is_from_replica(request)
-        place = None
+        calls, place = 0, None
         if is_of_client:
+            calls = len(request.requests) if isinstance(request, ProduceRequests) else 1
             refusal = self._full(method.rpc, context)
             if refusal is not None:
                 return refusal
-            if not isinstance(request, ProduceRequest):  # Its answer is small, and reads do not keep writes out.
+            if not isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
                 try:
                     place, request = self._placed(request, context)
                 except OverBudgetError as error:
@@ -178,14 +183,18 @@ class ReplicaService:
         elif not with_peers:
             reason = f"{method.rpc} of a replica is served at its --peer-listen"
             return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
-        self._client_calls += is_of_client
+        self._client_calls += calls
         try:
-            response = self._quota_refusal(method.rpc, request, context) if is_of_client else None
-            response = response or await (self._call if is_of_client else self._call_of_replica)(request)
+            if isinstance(request, ProduceRequests):
+                response: Response | ProduceResponses = await self._produced(request, context)
+            elif is_of_client:
+                response = await self._answered(method.rpc, request, context)
+            else:
+                response = await self._call_of_replica(request)
         except ReplicaStoppedError as error:
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         finally:
-            self._client_calls -= is_of_client
+            self._client_calls -= calls
         answer: bytes = method.response.encode(self._completed(method.rpc, response, context))
         if place is not None:
             self._answers.resize(place, len(answer))
@@ -205,6 +214,22 @@ class ReplicaService:
             request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
         return place, request
 
+    async def _answered(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response:
+        return self._quota_refusal(rpc, request, context) or await self._call(request)
+
+    async def _produced(self, request: ProduceRequests, context: _CLIENTS_CONTEXT) -> ProduceResponses:
+        """Hand each write to the core for itself, in order, and wait until all have their answers."""
+        writes = [self._answered("Produce", write, context) for write in request.requests]
+        answers = [await writes[0]] if len(writes) == 1 else await asyncio.gather(*writes, return_exceptions=True)
+        responses = tuple(answer for answer in answers if isinstance(answer, ProduceResponse))
+        if len(responses) == len(answers):
+            return ProduceResponses(responses=responses)
+        (failure, *_) = (answer for answer in answers if isinstance(answer, BaseException))
+        if isinstance(failure, ReplicaStoppedError):
+            not_applied = all(isinstance(answer, ReplicaStoppedError) and answer.not_applied for answer in answers)
+            raise ReplicaStoppedError(str(failure), not_applied=not_applied)
+        raise failure
+
     def _quota_refusal(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response | None:
         """Refuse one more producer of an address that has too many."""
         if self._producers.admits(request, context.peer(), self._now_ms()):
@@ -212,7 +237,9 @@ class ReplicaService:
         self._lines.warn(rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")
         return self._producers.refusal(request)
 
-    def _completed(self, rpc: str, response: Response, context: _CLIENTS_CONTEXT) -> Response:
+    def _completed(
+        self, rpc: str, response: Response | ProduceResponses, context: _CLIENTS_CONTEXT
+    ) -> Response | ProduceResponses:
         """Note what the core has answered, log that the asker was wrong, and add what the core cannot know."""
         for refused in sorted(_errors_of(response)):
             self._lines.warn(rpc=rpc, peer=context.peer(), error=refused.value)
@@ -244,15 +271,17 @@ async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:
     await context.abort(refusal.code, refusal.reason, ((NOT_APPLIED_KEY, "1"),) if refusal.not_applied else ())
 
 
-def is_from_replica(request: Request) -> bool:
+def is_from_replica(request: Request | ProduceRequests) -> bool:
     """Tell whether another replica asks; fetches and their like say so by ``replica_id``."""
     if isinstance(request, _OF_BOTH):
         return request.replica_id is not None
     return isinstance(request, _OF_REPLICAS)
 
 
-def _errors_of(response: Response) -> frozenset[ErrorCode]:
-    """What a response complains of that is the asker's mistake, in a fetch of any log."""
+def _errors_of(response: Response | ProduceResponses) -> frozenset[ErrorCode]:
+    """What a response complains of that is the asker's mistake, in a fetch of any log and in each of several writes."""
+    if isinstance(response, ProduceResponses):
+        return BAD_INPUT.intersection(each.error for each in response.responses)
     if isinstance(response, FetchResponse):
         return BAD_INPUT.intersection((response.error, *(part.error for part in response.partitions)))
     return BAD_INPUT & {response.error}

@@ -13,6 +13,7 @@ from replica.core.messages import (
     FetchedPartition,
     FetchResponse,
     ProduceRequest,
+    ProduceRequests,
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, TopicPartition
@@ -25,10 +26,15 @@ SIZES = [0, 1, PUT_BEHIND_BYTES_MIN - 1, PUT_BEHIND_BYTES_MIN, (1 << 21) - 1, 1 
 LOG = TopicPartition("orders", 7)
 
 
-def produce(size: int) -> ProduceRequest:
-    """One with so many bytes of records."""
-    return ProduceRequest(
-        topic_partition=LOG, acks=-1, timeout_ms=5, records=bytes(size), current_leader_epoch=Epoch(3)
+def produce(*sizes: int) -> ProduceRequests:
+    """Writes, each with so many bytes of records."""
+    return ProduceRequests(
+        requests=tuple(
+            ProduceRequest(
+                topic_partition=LOG, acks=-1, timeout_ms=5, records=bytes(size), current_leader_epoch=Epoch(3)
+            )
+            for size in sizes
+        )
     )
 
 
@@ -56,6 +62,7 @@ CASES: list[tuple[Shape[Any], Any]] = [
     *((DUMP_LOG.response, dumped(size)) for size in SIZES),
     *((FETCH.response, fetched(size)) for size in SIZES),
     (FETCH.response, fetched()),
+    (PRODUCE.request, produce(*SIZES)),
     (FETCH.response, fetched(0, PUT_BEHIND_BYTES_MIN, 0, 5)),
     (FETCH.response, fetched(*[PUT_BEHIND_BYTES_MIN // 2] * 2)),
 ]
@@ -85,7 +92,8 @@ def test_records_are_held_by_their_bound_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "written"), [(0, b"\x00"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (1 << 21, b"\x80\x80\x80\x01")]
+    ("value", "written"),
+    [(0, b"\x00"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (1 << 21, b"\x80\x80\x80\x01")],
 )
 def test_numbers_are_written_seven_bits_a_byte(value: int, written: bytes) -> None:
     """The lowest seven bits come first, and all bytes but the last bear the highest bit."""
