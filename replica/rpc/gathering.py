@@ -55,8 +55,12 @@ class Gathering:
             task.add_done_callback(self._journeys.discard)
 
     async def _travel(self, group: list[_Passenger]) -> None:
+        requests = tuple(passenger.request for passenger in group)
+        timeout_ms = min(passenger.timeout_ms for passenger in group)
         try:
-            responses = await self._responses(group)
+            responses = (await self._call(ProduceRequests(requests=requests), timeout_ms)).responses
+            if len(responses) != len(group):
+                raise TransportError(f"{len(responses)} answers came for {len(group)} writes")
         except MalformedRequestError as error:
             if len(group) == 1:
                 _fail(group, error)
@@ -73,14 +77,6 @@ class Gathering:
             for passenger, response in zip(group, responses, strict=True):
                 if not passenger.answer.done():  # Who waited may have given up.
                     passenger.answer.set_result(response)
-
-    async def _responses(self, group: list[_Passenger]) -> tuple[ProduceResponse, ...]:
-        requests = tuple(passenger.request for passenger in group)
-        timeout_ms = min(passenger.timeout_ms for passenger in group)
-        responses = (await self._call(ProduceRequests(requests=requests), timeout_ms)).responses
-        if len(responses) != len(requests):
-            raise TransportError(f"{len(responses)} answers came for {len(requests)} writes")
-        return responses
 
 
 def _groups(passengers: list[_Passenger]) -> Iterator[list[_Passenger]]:

@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from replica.core.messages import ProduceRequest, ProduceRequests, ProduceResponses, Request, Response
+from replica.core.messages import ProduceRequest, ProduceRequests, Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
@@ -102,12 +102,8 @@ class GrpcTransport:
             return response
         writes = self._writes.get(replica_id)
         if writes is None:
-            writes = self._writes[replica_id] = Gathering(partial(self._produce, replica_id))
+            writes = self._writes[replica_id] = Gathering(partial(self._call, replica_id))
         return await writes.call(request, timeout_ms)
-
-    async def _produce(self, replica_id: ReplicaId, requests: ProduceRequests, timeout_ms: int) -> ProduceResponses:
-        responses: ProduceResponses = await self._call(replica_id, requests, timeout_ms)
-        return responses
 
     async def _call(self, replica_id: ReplicaId, request: Request | ProduceRequests, timeout_ms: int) -> Any:
         loop = asyncio.get_running_loop()
