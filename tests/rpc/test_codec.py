@@ -353,7 +353,7 @@ def test_what_the_core_has_an_error_code_for_reaches_it() -> None:
     deletion = data_pb2.DeleteRecordsRequest(topic="log", offset=-1)
 
     assert codec.DELETE_RECORDS.request.decode(deletion.SerializeToString()).offset == -1
-    writes = data_pb2.ProduceRequests(requests=[produce])
+    writes = data_pb2.ReplicaServiceProduceRequest(requests=[produce])
     assert codec.PRODUCE.request.decode(writes.SerializeToString()).requests[0].acks == -7
 
 
@@ -364,7 +364,7 @@ def test_a_fault_in_a_nested_message_names_both() -> None:
     )
 
     with pytest.raises(MalformedMessageError, match=r"ProduceResponse: replica\.v1\.CurrentLeader: leader_id is -5"):
-        codec.PRODUCE.response.decode(data_pb2.ProduceResponses(responses=[data]).SerializeToString())
+        codec.PRODUCE.response.decode(data_pb2.ReplicaServiceProduceResponse(responses=[data]).SerializeToString())
 
 
 def test_fields_of_the_future_are_skipped() -> None:
