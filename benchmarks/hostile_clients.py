@@ -28,7 +28,7 @@ from replica.core.messages import (
     FetchRequest,
     ListOffsetsRequest,
     ProduceRequest,
-    ProduceResponse,
+    ProduceRequests,
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -241,15 +241,14 @@ class Writer:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        request = PRODUCE.request.encode(
-            ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=encode_batch([b"v"]).data)
-        )
+        write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=encode_batch([b"v"]).data)
+        request = PRODUCE.request.encode(ProduceRequests(requests=(write,)))
         async with connection(self._address) as channel:
             call = bytes_call(channel, PRODUCE.full_name)
             while True:
                 began = time.monotonic()
                 try:
-                    response: ProduceResponse = PRODUCE.response.decode(await call(request, timeout=60))
+                    (response,) = PRODUCE.response.decode(await call(request, timeout=60)).responses
                     self.done += response.error is ErrorCode.NONE
                 except grpc.aio.AioRpcError:
                     await asyncio.sleep(0.1)
@@ -317,7 +316,8 @@ async def prepared(addresses: Sequence[str]) -> int:
     """Create the topic, fill it, and return the id of who leads it."""
     create = CREATE_TOPIC.request.encode(CreateTopicRequest(name=LOG.topic, partition_count=1, replication_factor=3))
     records = encode_batch([bytes(BATCH_BYTES - 1000)]).data
-    fill = PRODUCE.request.encode(ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=records))
+    write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=records)
+    fill = PRODUCE.request.encode(ProduceRequests(requests=(write,)))
     filled = 0
     for turn in range(600):
         address = addresses[turn % len(addresses)]
@@ -327,7 +327,7 @@ async def prepared(addresses: Sequence[str]) -> int:
                     await bytes_call(channel, CREATE_TOPIC.full_name)(create, timeout=5)
                 while filled < FILL_BATCHES:
                     answer = await bytes_call(channel, PRODUCE.full_name)(fill, timeout=20)
-                    if PRODUCE.response.decode(answer).error is not ErrorCode.NONE:
+                    if PRODUCE.response.decode(answer).responses[0].error is not ErrorCode.NONE:
                         break
                     filled += 1
                 else:

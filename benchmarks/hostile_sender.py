@@ -23,6 +23,7 @@ import grpc.aio
 
 from benchmarks.extreme_messages import SHAPES, Knowledge, message
 from benchmarks.learned import Learned
+from replica.core.messages import ProduceResponses
 from replica.errors import ErrorCode
 from replica.rpc.channels import channel_options
 from replica.rpc.codec import METHODS, MalformedMessageError
@@ -123,8 +124,12 @@ class Sender:
     async def _call(self, channel: grpc.aio.Channel, name: str, encoded: bytes) -> str:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(name)
         answer = METHODS[name].response.decode(await call(encoded, timeout=PATIENCE_S))
-        error: ErrorCode = answer.error
-        return error.value
+        answers = answer.responses if isinstance(answer, ProduceResponses) else (answer,)
+        errors = [each.error for each in answers]
+        for telling in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE):
+            if telling in errors:
+                return telling.value
+        return errors[0].value if errors else "nothing was asked"
 
     async def _watch(self) -> None:
         """How late this process is itself: what holds up all processes of the machine is seen here, too."""

@@ -57,6 +57,9 @@ FETCH_PARTITIONS_MAX = 3000
 """Partitions that one Fetch may name. Whoever wants more asks in turns: to read, look at and answer ten thousand held
 everybody up for 140 ms."""
 
+PRODUCED_AT_ONCE_MAX = 1000
+"""Record batches that one Produce may carry: each is a step of its own."""
+
 ENTRIES_MAX = 2000
 """Entries for a group's log that one request may carry: they are applied in one go, which nothing else interrupts."""
 
@@ -106,6 +109,7 @@ Carried = Annotated[bytes, Data(BATCH_BYTES_MAX)]
 """As much as a message can carry beside the rest; whoever is asked has a smaller limit of his own, with an error."""
 ALL_PARTITIONS = Entries(PARTITIONS_MAX)
 FETCHED_AT_ONCE = Entries(FETCH_PARTITIONS_MAX)
+PRODUCED_AT_ONCE = Entries(PRODUCED_AT_ONCE_MAX)
 OF_A_PAGE = Entries(PAGE_PARTITIONS_MAX)
 REPLICAS = Entries(REPLICAS_MAX)
 MOVING_REPLICAS = Entries(2 * REPLICAS_MAX)

@@ -32,15 +32,12 @@ from replica.client.consumer_config import ConsumerConfig
 from replica.client.groups.quorum import describe_quorum
 from replica.client.many import ManyWritten
 from replica.client.producer import Producer
-from replica.client.producer_config import ProducerConfig
 from replica.client.reading import OffsetReset
 from replica.core.metadata.records import PartitionRegistration
 from replica.ids import TopicPartition
 
 GROUP = "kv"
 LOG_FLUSH = {Durability.FSYNC: "fsync", Durability.PAGE_CACHE: "os"}
-IN_BULK = ProducerConfig(batch_size=256 << 10, linger_ms=5)
-AT_ONCE = ProducerConfig(linger_ms=0)
 READ_AT_ONCE = ConsumerConfig(auto_offset_reset=OffsetReset.EARLIEST, max_poll_records=10_000)
 RECOVERED_S_MAX = 120
 AT_A_TIME, CALLS_AT_ONCE = 50_000, 2
@@ -56,8 +53,6 @@ class Highwater(System):
         {
             "page cache": "--log-flush os",
             "topics": "min.insync.replicas=2",
-            "bulk": f"batch_size={IN_BULK.batch_size}, linger_ms={IN_BULK.linger_ms}",
-            "in flight": f"linger_ms={AT_ONCE.linger_ms}",
             "consume": f"max_poll_records={READ_AT_ONCE.max_poll_records}",
         }
     )
@@ -69,8 +64,7 @@ class Highwater(System):
         self._killed: set[int] = set()
         self._epoch_killed = -1
         self._admin: Admin | None = None
-        self._at_once: Producer | None = None
-        self._in_bulk: Producer | None = None
+        self._producer: Producer | None = None
         self._store: KeyValueClient | None = None
 
     @classmethod
@@ -88,15 +82,14 @@ class Highwater(System):
         """Start three replicas with a key-value store."""
         options = ("--group", f"{GROUP}=key-value", "--log-flush", LOG_FLUSH[self.durability])
         self._brokers = self._open.enter_context(running(NODES, *options))
-        self._at_once = Producer(self._addresses, AT_ONCE)
-        self._in_bulk = Producer(self._addresses, IN_BULK)
+        self._producer = Producer(self._addresses)
         self._store = KeyValueClient(self._addresses, GROUP)
         self._admin = Admin(self._addresses)
         await wait_for_brokers(self._admin)
 
     async def stop(self) -> None:
         """Close the clients, end the replicas."""
-        for client in (self._admin, self._at_once, self._in_bulk, self._store):
+        for client in (self._admin, self._producer, self._store):
             if client is not None:
                 await client.close()
         await asyncio.to_thread(self._open.close)
@@ -115,7 +108,7 @@ class Highwater(System):
 
     async def produce(self, topic: str, value: bytes, count: int) -> None:
         """Many in one call, and one outcome for all of them."""
-        producer = self._in_bulk
+        producer = self._producer
         assert producer is not None, "it is not started"
         values, waiting = [value] * AT_A_TIME, deque[asyncio.Future[ManyWritten]]()
         for begun in range(0, count, AT_A_TIME):
@@ -126,7 +119,7 @@ class Highwater(System):
 
     async def produce_each(self, topic: str, value: bytes, count: int) -> None:
         """An outcome for each."""
-        producer = self._in_bulk
+        producer = self._producer
         assert producer is not None, "it is not started"
         deliveries = []
         for _ in range(count):
@@ -154,7 +147,7 @@ class Highwater(System):
 
     async def write(self, topic: str, in_flight: int, seconds: float) -> Answered:
         """A coroutine for each in flight."""
-        producer = self._at_once
+        producer = self._producer
         assert producer is not None, "it is not started"
 
         async def send(number: int) -> None:
@@ -187,8 +180,8 @@ class Highwater(System):
         if topic is None:
             await self._values.put(key_of(0), VALUE)
         else:
-            assert self._at_once is not None, "it is not started"
-            await self._at_once.send(topic, VALUE)
+            assert self._producer is not None, "it is not started"
+            await self._producer.send(topic, VALUE)
 
     async def kill_leader(self, topic: str | None) -> float:
         """Ask who leads, and kill it."""

@@ -13,6 +13,7 @@ may come later than the delivery timeout.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 from replica.client.delivery import BatchDelivery, Delivery
@@ -52,6 +53,8 @@ class RecordAccumulator:
 
     def __init__(self, config: AccumulatorConfig) -> None:
         self._config = config
+        self._batch_bytes = config.batch_bytes
+        self._has_room_up_to = config.buffer_bytes_max - config.record_bytes_max
         self._identity: ProducerIdentity | None = None
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._busy: dict[PartitionQueue, None] = {}
@@ -81,7 +84,7 @@ class RecordAccumulator:
     @property
     def has_room(self) -> bool:
         """Whether a record of any size that is allowed would be taken now."""
-        return self.has_room_for(self._config.record_bytes_max - HEADER_BYTES)
+        return self._buffered_bytes <= self._has_room_up_to
 
     def append(
         self,
@@ -91,27 +94,29 @@ class RecordAccumulator:
         key: bytes | None,
         headers: tuple[Header, ...],
         timestamp_ms: int,
-        now_ms: int,
+        now_ms: Callable[[], int],
     ) -> Delivery:
-        """Take one record. ``timestamp_ms`` is its own, since 1970; ``now_ms`` is the driver's clock.
+        """Take one record. ``timestamp_ms`` is its own, since 1970; ``now_ms`` reads the driver's clock.
 
         ``size`` is what ``record_bytes_bound`` says of it. Raises RecordTooLargeError, and BufferFullError, after which
         another try may succeed once a batch is settled.
         """
         batch = queue.open_batch
-        if batch is None or batch.size_bytes + size > self._config.batch_bytes:
-            batch = self._open(queue, size, now_ms)
+        if batch is None or batch.size_bytes + size > self._batch_bytes:
+            batch = self._open(queue, size, now_ms())
         else:
             self.reserve(size)
         batch.size_bytes += size
+        position = len(batch.values)
         batch.values.append(value)
-        batch.keys.append(key)
-        batch.headers.append(headers)
-        delivery, timestamps_ms = batch.delivery, batch.delivery.timestamps_ms
-        timestamps_ms.append(timestamp_ms)
-        if batch.size_bytes >= self._config.batch_bytes:
+        if key is not None:
+            batch.keys[position] = key
+        if headers:
+            batch.headers[position] = headers
+        batch.delivery.timestamps_ms.append(timestamp_ms)
+        if batch.size_bytes >= self._batch_bytes:
             queue.close()
-        return Delivery(delivery, len(timestamps_ms) - 1)
+        return Delivery(batch.delivery, position)
 
     def append_records(self, queue: PartitionQueue, records: EncodedRecords, now_ms: int) -> BatchDelivery:
         """Take records that are encoded already, as a batch of their own. Raises as ``append``."""

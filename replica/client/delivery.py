@@ -8,7 +8,9 @@ settled. Knows nothing of how batches travel.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any
 
 from replica.client.failures import WriteError
@@ -17,6 +19,8 @@ from replica.client.values import RecordMetadata
 from replica.ids import Epoch, Offset, TopicPartition
 
 OnDelivery = Callable[[RecordMetadata | WriteError], None]
+_metadata: Callable[[tuple[Any, ...]], RecordMetadata] = partial(tuple.__new__, RecordMetadata)
+"""Makes one of its fields, in half the time of a call of the class: there is one for every record."""
 
 
 class BatchDelivery:
@@ -40,7 +44,7 @@ class BatchDelivery:
         self.batch_id = batch_id
         """Absent where a record still waits for its topic to be known."""
         self.topic_partition = topic_partition
-        self.timestamps_ms: list[int] = []
+        self.timestamps_ms = array("q")
         """The times of its records, in order."""
         self.is_settled = False
         self.base_offset: Offset | None = None
@@ -88,12 +92,9 @@ class BatchDelivery:
         self._is_looked_at = True
         if self.error is not None:
             return self.error
-        return RecordMetadata(
-            topic_partition=self.topic_partition,
-            offset=None if self.base_offset is None else Offset(self.base_offset + position),
-            leader_epoch=self.leader_epoch,
-            timestamp_ms=self.timestamps_ms[position],
-        )
+        base_offset = self.base_offset
+        offset = None if base_offset is None else base_offset + position
+        return _metadata((self.topic_partition, offset, self.leader_epoch, self.timestamps_ms[position]))
 
     def tell(self, callback: Callable[[], None]) -> None:
         """Have the event loop call ``callback`` as soon as the batch is settled."""
@@ -103,13 +104,13 @@ class BatchDelivery:
         else:
             self._callbacks.append(callback)
 
-    async def wait(self) -> None:
-        """Wait until the batch is settled. To be cancelled meanwhile takes nothing back."""
+    def waiter(self) -> asyncio.Future[None]:
+        """What is done once the batch is settled, which it is not yet. To cancel it takes nothing back."""
+        assert not self.is_settled, f"batch {self.batch_id} is settled"
         self._is_looked_at = True
-        if not self.is_settled:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
 
     def __del__(self) -> None:
         """Have the event loop tell of a failure that nobody has looked at, as of a future's."""
@@ -134,7 +135,7 @@ class Delivery(Awaitable[RecordMetadata]):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.batch.is_settled:
-            yield from self.batch.wait().__await__()
+            yield from self.batch.waiter()
         outcome = self.batch.outcome(self.position)
         if isinstance(outcome, WriteError):
             raise outcome.with_traceback(None)

@@ -21,8 +21,7 @@ Epochs are per partition here, unlike in Kafka's client, since a leader compares
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from replica.client.delivery import BatchDelivery
@@ -47,7 +46,8 @@ from replica.records import (
 class QueuedBatch:
     """A batch from its first record on, as columns until it is encoded: then as ``records``.
 
-    ``encoded`` is there from the first time it is sent, its numbers with it.
+    ``keys`` and ``headers`` are those of the records that have any, by their positions. ``encoded`` is there from the
+    first time it is sent, its numbers with it.
 
     ``was_first`` tells whether no other numbered batch stood before it when it was last sent.
     """
@@ -56,8 +56,8 @@ class QueuedBatch:
     created_ms: int
     delivery: BatchDelivery
     values: list[bytes | None] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    headers: list[tuple[Header, ...]] = field(default_factory=list)
+    keys: dict[int, bytes] = field(default_factory=dict)
+    headers: dict[int, tuple[Header, ...]] = field(default_factory=dict)
     records: EncodedRecords | None = None
     size_bytes: int = HEADER_BYTES
     is_closed: bool = False
@@ -71,16 +71,21 @@ class QueuedBatch:
     def encode(self, compression: Compression) -> EncodedRecords:
         """Encode its records, once: they stay the same whatever header comes in front."""
         if self.records is None:
+            headers = {position: encode_headers(each) for position, each in self.headers.items()}
             columns = RecordColumns(
                 values=Column.of(self.values),
-                keys=Column.of(self.keys) if any(key is not None for key in self.keys) else None,
-                headers=Column.of([encode_headers(each) for each in self.headers]) if any(self.headers) else None,
-                timestamps_ms=array("q", self.delivery.timestamps_ms),
+                keys=self._column(self.keys),
+                headers=self._column(headers),
+                timestamps_ms=self.delivery.timestamps_ms,
             )
             self.records = ColumnEncoder(columns, compression=compression).encode(0, self.size_bytes)
             assert self.records.record_count == len(self.values), f"{self.records.record_count} of {len(self.values)}"
-            self.values, self.keys, self.headers = [], [], []
+            self.values, self.keys, self.headers = [], {}, {}
         return self.records
+
+    def _column(self, present: Mapping[int, bytes]) -> Column | None:
+        """Lay out what some records have; absent where none has it."""
+        return Column.of(list(map(present.get, range(len(self.values))))) if present else None
 
     def send_at_ms(self, linger_ms: int) -> int:
         """Tell when it is this batch's time, if nothing else holds it back."""

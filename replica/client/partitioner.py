@@ -22,6 +22,9 @@ _MULTIPLIER = 0x5BD1E995
 _SHIFT = 24
 _MASK = 0xFFFFFFFF
 
+STICKY_BYTES = 16_384
+"""How much without a key goes to one partition before the next is drawn, if batches may be so large."""
+
 
 def murmur2(data: bytes) -> int:
     """Hash ``data`` to a signed number of 32 bits."""
@@ -77,7 +80,7 @@ def rows_by_partition_in_python(keys: Column, partition_count: int, keyless: int
 class Partitioner:
     """Chooses partitions of one topic for one producer, once it has been told of them.
 
-    Records without key stick to one partition for ``sticky_bytes`` (the producer's batch size), so that they fill
+    Records without key stick to one partition for ``sticky_bytes``, so that they fill
     batches; then another is drawn. Over time each partition gets as much as any other.
     """
 

@@ -23,7 +23,7 @@ from replica.client.failures import ClusterUnreachableError, NotWrittenError, Un
 from replica.client.feeding import Group, groups_of
 from replica.client.many import Many, ManyWritten
 from replica.client.partition_queue import PartitionQueue
-from replica.client.partitioner import Partitioner
+from replica.client.partitioner import STICKY_BYTES, Partitioner
 from replica.client.producer_config import ProducerConfig
 from replica.client.producer_values import BufferFullError, RecordTooLargeError
 from replica.client.sender import Sender
@@ -86,7 +86,7 @@ class Producer(Closing):
         self._backlogs: dict[str, Backlog] = {}
         self._sender = Sender(self._accumulator, self._view, self._config)
         self._taken_bytes_at_pause = 0
-        self._bulk_bytes = min(self._config.bulk_batch_size, self._config.max_request_size) - HEADER_BYTES
+        self._bulk_bytes = min(self._config.batch_size, self._config.max_request_size) - HEADER_BYTES
 
     def send(
         self,
@@ -108,13 +108,16 @@ class Producer(Closing):
         is known at once: RecordTooLargeError, UnknownTopicError for a partition, and BufferFullError: ``ready`` waits
         for room.
         """
-        self._sender.check_alive()
+        if not self._sender.is_alive:
+            self._sender.check_alive()
         headers = tuple(headers)
         check_record(key, value, headers, timestamp_ms)
         if type(topic) is not str or (partition is not None and type(partition) is not int):
             _check_place(topic, partition)
         at_ms = self._view.clock.since_1970_ms() if timestamp_ms is None else timestamp_ms
-        route, size = self._route(topic), record_bytes_bound(key, value, headers)
+        route, size = self._routes.get(topic), record_bytes_bound(key, value, headers)
+        if route is None or route.image is not self._view.topic(topic):
+            route = self._route(topic)
         if route is None or (self._backlogs and topic in self._backlogs):
             delivery = self._park(topic, partition, size, (value, key, headers, at_ms))
         else:
@@ -161,7 +164,8 @@ class Producer(Closing):
         Called in front of each ``send``, it brings back pressure into a loop that does not wait for outcomes. Raises
         BufferFullError if no room comes within ``max_block_ms``, and NotWrittenError once the producer is closed.
         """
-        self._sender.check_alive()
+        if not self._sender.is_alive:
+            self._sender.check_alive()
         if self._accumulator.taken_bytes - self._taken_bytes_at_pause >= self._config.batch_size:
             self._taken_bytes_at_pause = self._accumulator.taken_bytes
             await asyncio.sleep(0)
@@ -196,8 +200,8 @@ class Producer(Closing):
         headers: tuple[Header, ...],
         timestamp_ms: int,
     ) -> Delivery:
-        now_ms = self._view.clock.now_ms()
-        delivery = self._accumulator.append(queue, size_bytes, value, key, headers, timestamp_ms, now_ms)
+        clock = self._view.clock
+        delivery = self._accumulator.append(queue, size_bytes, value, key, headers, timestamp_ms, clock.now_ms)
         if delivery.position == 0:
             self._sender.expect(delivery.batch)
         return delivery
@@ -209,7 +213,8 @@ class Producer(Closing):
             return known
         if image is None:
             return None
-        partitioner = known.partitioner if known else Partitioner(self._random, sticky_bytes=self._config.batch_size)
+        sticky_bytes = min(STICKY_BYTES, self._config.batch_size)
+        partitioner = known.partitioner if known else Partitioner(self._random, sticky_bytes=sticky_bytes)
         led = [number for number, of in sorted(image.partitions.items()) if of.leader_id is not None]
         partitioner.on_partitions(len(image.partitions), led)
         route = self._routes[topic] = Route(image, partitioner, self._accumulator)

@@ -27,16 +27,15 @@ class ProducerConfig:
 
     ``enable_idempotence`` writes each record at most once and in order, whatever is lost on the way; by default it is
     on with ``acks`` ALL, and it cannot be had without. ``max_in_flight_requests_per_connection`` counts batches of one
-    partition, as a request carries one batch. ``bulk_batch_size`` is to ``send_many`` what ``batch_size`` is to
-    ``send``. ``max_block_ms`` bounds how long a record waits for its topic to be known, and ``ready`` for room in the
-    buffer; ``delivery_timeout_ms`` all that comes after, from a batch's first record on. A batch lingers for
-    ``linger_ms`` only while another of its partition is in flight.
+    partition. ``batch_size`` is the most that a batch takes, before compression; nothing is set aside for it, and no
+    batch waits to be full while nothing is in flight. ``max_block_ms`` bounds how long a record waits for its topic to
+    be known, and ``ready`` for room in the buffer; ``delivery_timeout_ms`` all that comes after, from a batch's first
+    record on. A batch lingers for ``linger_ms`` only while another of its partition is in flight.
     """
 
     acks: Acks = Acks.ALL
     linger_ms: int = 5
-    batch_size: int = 16_384
-    bulk_batch_size: int = 256 << 10
+    batch_size: int = 512 << 10
     buffer_memory: int = 32 << 20
     max_request_size: int = 1 << 20
     compression: Compression = Compression.NONE
@@ -65,8 +64,6 @@ class ProducerConfig:
                 f"delivery_timeout_ms ({self.delivery_timeout_ms}) must be at least linger_ms + request_timeout_ms "
                 f"({self.linger_ms} + {self.request_timeout_ms}), or no attempt has its time"
             )
-        if self.bulk_batch_size <= 0:
-            raise ValueError(f"bulk_batch_size is {self.bulk_batch_size}; it must be above 0")
         self.accumulator()
 
     @property

@@ -54,6 +54,8 @@ class Sender:
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
+        self.is_alive = True
+        """Whether records are taken: neither is the producer being closed, nor has it failed."""
         self._is_closing = False
         self._is_stopping = False
         self._failure: BaseException | None = None
@@ -101,7 +103,7 @@ class Sender:
 
     def refuse(self) -> None:
         """Take nothing more. Who waits for room has waited in vain."""
-        self._is_closing = True
+        self._is_closing, self.is_alive = True, False
         self._settled.set()
 
     async def stop(self, timeout_ms: int | None) -> None:
@@ -141,7 +143,7 @@ class Sender:
 
     def _fail(self, error: BaseException) -> None:
         """Give up for good: what is on its way may be written, and what comes later is refused."""
-        self._failure = self._failure or error
+        self._failure, self.is_alive = self._failure or error, False
         for waiting in self._waiting.values():
             waiting.delivery.failed(OutcomeUnknownError(f"the producer has failed: {error!r}"))
         self._waiting.clear()

@@ -129,7 +129,7 @@ class RecordBatch(Struct, frozen=True, kw_only=True):
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
-            data=stamp + self.data[STAMP.size :],
+            data=b"".join((stamp, memoryview(self.data)[STAMP.size :])),
         )
 
     def at_append_time(self, timestamp_ms: int) -> RecordBatch:

@@ -91,9 +91,10 @@ def check_record(key: bytes | None, value: bytes | None, headers: tuple[Header, 
 
     A type checker finds most of it, where there is one. ``timestamp_ms`` is absent where it is yet to be chosen.
     """
-    for what, content in (("key", key), ("value", value)):
-        if not (content is None or isinstance(content, bytes)):
-            raise TypeError(f"the {what} is {type(content).__name__}; it must be bytes or None")
+    if key is not None and not isinstance(key, bytes):
+        raise TypeError(f"the key is {type(key).__name__}; it must be bytes or None")
+    if value is not None and not isinstance(value, bytes):
+        raise TypeError(f"the value is {type(value).__name__}; it must be bytes or None")
     for header in headers:
         match header:
             case (str(), None | bytes()):

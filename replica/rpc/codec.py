@@ -67,8 +67,8 @@ from replica.core.messages import (
     ListPartitionReassignmentsResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
-    ProduceRequest,
-    ProduceResponse,
+    ProduceRequests,
+    ProduceResponses,
     QueryRequest,
     QueryResponse,
     ReadIndexRequest,
@@ -125,8 +125,8 @@ __all__ = [
     "method_of",
 ]
 
-RequestT = TypeVar("RequestT", bound=Request)
-ResponseT = TypeVar("ResponseT", bound=Response)
+RequestT = TypeVar("RequestT", bound=Request | ProduceRequests)
+ResponseT = TypeVar("ResponseT", bound=Response | ProduceResponses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ _CONTROLLER = cluster_pb2.DESCRIPTOR.services_by_name["ControllerService"]
 _ADMIN = admin_pb2.DESCRIPTOR.services_by_name["AdminService"]
 _INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["InspectionService"]
 
-PRODUCE = _method(_REPLICA, "Produce", ProduceRequest, ProduceResponse)
+PRODUCE = _method(_REPLICA, "Produce", ProduceRequests, ProduceResponses)
 FETCH = _method(_REPLICA, "Fetch", FetchRequest, FetchResponse)
 OFFSET_FOR_LEADER_EPOCH = _method(
     _REPLICA, "OffsetForLeaderEpoch", OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -257,6 +257,6 @@ SERVICES: tuple[str, ...] = tuple(
 _METHOD_OF_REQUEST = {method.request_type: method for method in METHODS.values()}
 
 
-def method_of(request: Request) -> Method[Any, Any]:
-    """Return the RPC that carries this request."""
+def method_of(request: Request | ProduceRequests) -> Method[Any, Any]:
+    """Return the RPC that carries this request; a ProduceRequest travels with others (``ProduceRequests``)."""
     return _METHOD_OF_REQUEST[type(request)]

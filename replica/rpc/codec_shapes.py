@@ -24,10 +24,11 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from msgspec import Struct
 
-from replica.bounds import INT32_MAX, Bound, Data, Entries, Number, Text
+from replica.bounds import INT32_MAX, MESSAGE_BYTES_MAX, Bound, Data, Entries, Number, Text
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rpc.codec_bounds import MalformedMessageError, bound_of, checked, passes, written
+from replica.rpc.codec_records import records_of
 
 ValueT = TypeVar("ValueT")
 
@@ -133,6 +134,7 @@ class Shape(Generic[ValueT]):
         self.value_type = value_type
         self.descriptor = descriptor
         self._message_class: type[Message] = GetMessageClass(descriptor)
+        self._records = records_of(descriptor)
         hints = get_type_hints(value_type, include_extras=True)
         code = Code()
         self.fields = tuple(_field(name, hint, descriptor, code) for name, hint in hints.items())
@@ -145,7 +147,9 @@ class Shape(Generic[ValueT]):
 
     def encode(self, value: ValueT) -> bytes:
         """Translate to the wire. TypeError and ValueError mean that ``value`` breaks its own annotations or bounds."""
-        return self._message_class(**self.contents(value)).SerializeToString()
+        contents = self.contents(value)
+        with_records = None if self._records is None else self._records.encode(contents)
+        return self._message_class(**contents).SerializeToString() if with_records is None else with_records
 
     def decode(self, data: bytes) -> ValueT:
         """Translate from the wire. Raises MalformedMessageError, and nothing else whatever the bytes.
@@ -157,11 +161,25 @@ class Shape(Generic[ValueT]):
             raise MalformedMessageError(
                 f"{self.descriptor.full_name} has {len(data)} bytes; it may have at most {self.bytes_max}"
             )
+        self._check_count(data)
         try:
             message = self._message_class.FromString(data)
         except DecodeError as error:
             raise MalformedMessageError(f"{len(data)} bytes are not a {self.descriptor.full_name}: {error}") from error
         return self.value(message)
+
+    def _check_count(self, data: bytes) -> None:
+        """Refuse more elements than there may be, where each may be so large that no size of all would tell."""
+        if self._records is None or not self._records.elements or self.bytes_max <= MESSAGE_BYTES_MAX:
+            return
+        (count_max,) = (each.entries.count_max for each in self.fields if each.entries is not None)
+        try:
+            has_too_many = self._records.has_more_than(data, count_max)
+        except ValueError as error:
+            raise MalformedMessageError(f"{self.descriptor.full_name}: {error}") from error
+        if has_too_many:
+            name = f"{self.descriptor.full_name}: {self._records.elements}"
+            raise MalformedMessageError(f"{name} has more than {count_max} entries; it may have at most {count_max}")
 
     def _check_names(self) -> None:
         ours = {wire_name for field in self.fields for wire_name in field.wire_names}

@@ -16,15 +16,29 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import grpc
 import grpc.aio
 
-from replica.core.messages import Request, Response
+from replica.core.messages import ProduceRequest, ProduceRequests, Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
 from replica.rpc.codec import MalformedMessageError, method_of
+from replica.rpc.failures import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.gathering import Gathering
+
+__all__ = [
+    "NOT_APPLIED_KEY",
+    "REDIAL_S",
+    "GrpcTransport",
+    "LostConnection",
+    "MalformedRequestError",
+    "NotAppliedError",
+    "TransportError",
+]
 
 NOT_APPLIED_KEY = "highwater-not-applied"
 """Trailing metadata by which a server marks a status that it gave before it looked at the request any further."""
@@ -37,18 +51,6 @@ REDIAL_S = 0.1
 
 _TOO_LARGE = "SERVER: Received message larger than max"
 """What gRPC itself says of a request that it has not even collected. There is no mark with it."""
-
-
-class TransportError(Exception):
-    """No usable answer came; whether the request was carried out is unknown."""
-
-
-class NotAppliedError(TransportError):
-    """No answer came, and the request certainly was not carried out: never sent, or refused at the door."""
-
-
-class MalformedRequestError(NotAppliedError):
-    """The other side takes no such request: a field breaks a rule or a bound. To repeat it is in vain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,7 @@ class GrpcTransport:
     """Calls replicas by id. ``address_of`` is asked for each call: a broker may come back at another address.
 
     A replica that is silent for ``ping_ms`` milliseconds is pinged, and given up if it does not answer within a second.
+    Writes to one replica travel together (``gathering``).
     """
 
     def __init__(self, address_of: Callable[[ReplicaId], str], *, ping_ms: int = PING_MS) -> None:
@@ -122,9 +125,19 @@ class GrpcTransport:
             lambda: asyncio.Semaphore(CHANNEL_CALLS_MAX)
         )
         self._closing: set[asyncio.Task[None]] = set()
+        self._writes: dict[ReplicaId, Gathering] = {}
 
     async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
         """Send one request and return its answer; raises NotAppliedError or TransportError within ``timeout_ms``."""
+        if not isinstance(request, ProduceRequest):
+            response: Response = await self._call(replica_id, request, timeout_ms)
+            return response
+        writes = self._writes.get(replica_id)
+        if writes is None:
+            writes = self._writes[replica_id] = Gathering(partial(self._call, replica_id))
+        return await writes.call(request, timeout_ms)
+
+    async def _call(self, replica_id: ReplicaId, request: Request | ProduceRequests, timeout_ms: int) -> Any:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         turns = self._turns[replica_id]
@@ -142,7 +155,7 @@ class GrpcTransport:
             encoded = method.request.encode(request)
             async with asyncio.timeout_at(max(deadline, loop.time() + 0.001)):
                 answer = await peer.call(method.full_name, encoded)
-            response: Response = method.response.decode(answer)
+            response = method.response.decode(answer)
         except TimeoutError:
             raise TransportError(f"replica {replica_id} has not answered within {timeout_ms} ms") from None
         except grpc.aio.AioRpcError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import signal
 import socket
 import sys
@@ -46,6 +45,7 @@ from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
+from replica.server.memory import freeze_what_is_there, keep_free_memory
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
@@ -55,9 +55,6 @@ from replica.server.view import CoreView
 from replica.server.voter_addresses import VoterAddresses
 from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
 
-YOUNG_OBJECTS_MAX = 10_000
-"""How many objects are made until garbage in circles is looked for. Python's default of 700 is reached several times in
-a large request; circles are few, but a call that gRPC has aborted is one."""
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
 HEALTH_INTERVAL_S = 0.5
@@ -311,7 +308,8 @@ class ReplicaProcess:
             voters=sorted(self._core.config.voters),
             roles=sorted(self._options.roles),
         )
-        _freeze_what_is_there()
+        keep_free_memory()
+        freeze_what_is_there()
         loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
         ongoing = (self._keep_house(), self._keep_health(), loop_delay.run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
@@ -429,13 +427,6 @@ def _check_every_address_is_free(listen: str) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise
-
-
-def _freeze_what_is_there() -> None:
-    """Let the garbage collector leave alone what a replica has loaded, and look less often at what comes and goes."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS_MAX, 20, 20)
 
 
 async def _wait_first(*events: asyncio.Event) -> None:

@@ -28,7 +28,9 @@ from replica.core.messages import (
     FetchSnapshotRequest,
     InitProducerIdResponse,
     ListOffsetsRequest,
-    ProduceRequest,
+    ProduceRequests,
+    ProduceResponse,
+    ProduceResponses,
     QuorumPeerRequest,
     ReadIndexRequest,
     Request,
@@ -81,9 +83,10 @@ _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
-    """``client_calls_max``: how many calls of clients may be inside at once. Calls of replicas are never counted,
-    because the calls that wait inside end only when replicas fetch. ``producer_ids_per_hour`` is how many producers one
-    address may be. The others are in ``budgets``: what answers may hold, of one connection and of all."""
+    """``client_calls_max``: how many calls of clients may be inside at once; one with several writes is as many, and is
+    let in as long as the limit is not reached. Calls of replicas are never counted, because the calls that wait inside
+    end only when replicas fetch. ``producer_ids_per_hour`` is how many producers one address may be. The others are in
+    ``budgets``: what answers may hold, of one connection and of all."""
 
     client_calls_max: int = 4096
     producer_ids_per_hour: int = 4000
@@ -199,8 +202,7 @@ class ReplicaService:
         except MalformedMessageError as error:
             reason = f"malformed {method.rpc}: {error}"
             return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
-        is_of_client = not is_from_replica(request)
-        if not is_of_client:
+        if is_from_replica(request):
             if not with_peers:
                 reason = f"{method.rpc} of a replica is served at its --peer-listen"
                 return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
@@ -208,28 +210,31 @@ class ReplicaService:
         refusal = self._full(method.rpc, context)
         if refusal is not None:
             return refusal
-        self._client_calls += 1
+        calls = len(request.requests) if isinstance(request, ProduceRequests) else 1
+        self._client_calls += calls
         try:
-            if isinstance(request, ProduceRequest):  # Its answer is small, and reads do not keep writes out.
-                return await self._answer(method, request, context, self._call)
+            if isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
+                return await self._answer(method, request, context, partial(self._produced, context=context))
             with self._placed(request, context) as (place, bounded):
-                return await self._answer(method, bounded, context, self._call, place)
+                return await self._answer(
+                    method, bounded, context, partial(self._answered, method.rpc, context=context), place
+                )
         except OverBudgetError as error:
             return self._over_budget(method.rpc, context, error)
         finally:
-            self._client_calls -= 1
+            self._client_calls -= calls
 
     async def _answer(
         self,
         method: Method[Any, Any],
-        request: Request,
+        request: Request | ProduceRequests,
         context: _CLIENTS_CONTEXT,
-        call: Callable[[Request], Awaitable[Response]],
+        call: Callable[[Any], Awaitable[Response | ProduceResponses]],
         place: Place | None = None,
     ) -> _Refusal | None:
         """Let the core answer a request, and send the answer: until it has gone out, it takes its place."""
         try:
-            response = self._quota_refusal(method.rpc, request, context) or await call(request)
+            response = await call(request)
         except ReplicaStoppedError as error:
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         answer: bytes = method.response.encode(self._completed(method.rpc, response, context))
@@ -253,6 +258,22 @@ class ReplicaService:
         finally:
             self._answers.give_back(place)
 
+    async def _answered(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response:
+        return self._quota_refusal(rpc, request, context) or await self._call(request)
+
+    async def _produced(self, request: ProduceRequests, context: _CLIENTS_CONTEXT) -> ProduceResponses:
+        """Hand each write to the core for itself, in order, and wait until all have their answers."""
+        writes = [self._answered("Produce", write, context) for write in request.requests]
+        answers = [await writes[0]] if len(writes) == 1 else await asyncio.gather(*writes, return_exceptions=True)
+        responses = tuple(answer for answer in answers if isinstance(answer, ProduceResponse))
+        if len(responses) == len(answers):
+            return ProduceResponses(responses=responses)
+        (failure, *_) = (answer for answer in answers if isinstance(answer, BaseException))
+        if isinstance(failure, ReplicaStoppedError):
+            not_applied = all(isinstance(answer, ReplicaStoppedError) and answer.not_applied for answer in answers)
+            raise ReplicaStoppedError(str(failure), not_applied=not_applied)
+        raise failure
+
     def _quota_refusal(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response | None:
         """Refuse one more producer of an address that has too many."""
         if self._producers.admits(request, context.peer(), self._now_ms()):
@@ -260,7 +281,9 @@ class ReplicaService:
         self._lines.warn(rpc=rpc, peer=context.peer(), error="producer_ids_per_hour")
         return self._producers.refusal(request)
 
-    def _completed(self, rpc: str, response: Response, context: _CLIENTS_CONTEXT) -> Response:
+    def _completed(
+        self, rpc: str, response: Response | ProduceResponses, context: _CLIENTS_CONTEXT
+    ) -> Response | ProduceResponses:
         """Note what the core has answered, log that the asker was wrong, and add what the core cannot know."""
         for refused in sorted(_errors_of(response)):
             self._lines.warn(rpc=rpc, peer=context.peer(), error=refused.value)
@@ -292,15 +315,17 @@ async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:
     await context.abort(refusal.code, refusal.reason, ((NOT_APPLIED_KEY, "1"),) if refusal.not_applied else ())
 
 
-def is_from_replica(request: Request) -> bool:
+def is_from_replica(request: Request | ProduceRequests) -> bool:
     """Tell whether another replica asks; fetches and their like say so by ``replica_id``."""
     if isinstance(request, _OF_BOTH):
         return request.replica_id is not None
     return isinstance(request, _OF_REPLICAS)
 
 
-def _errors_of(response: Response) -> frozenset[ErrorCode]:
-    """What a response complains of that is the asker's mistake, in a fetch of any log."""
+def _errors_of(response: Response | ProduceResponses) -> frozenset[ErrorCode]:
+    """What a response complains of that is the asker's mistake, in a fetch of any log and in each of several writes."""
+    if isinstance(response, ProduceResponses):
+        return BAD_INPUT.intersection(each.error for each in response.responses)
     if isinstance(response, FetchResponse):
         return BAD_INPUT.intersection((response.error, *(part.error for part in response.partitions)))
     return BAD_INPUT & {response.error}

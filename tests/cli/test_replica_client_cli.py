@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from replica.cli.__main__ import main
 from replica.cli.client import as_table
-from replica.core.messages import DescribeClusterResponse, ProduceResponse
+from replica.core.messages import DescribeClusterResponse, ProduceResponse, ProduceResponses
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
@@ -108,7 +108,7 @@ class FakeBroker:
         self._threads.shutdown()
 
     def _produce(self, request: bytes, context: object) -> bytes:
-        return PRODUCE.response.encode(self._answer)
+        return PRODUCE.response.encode(ProduceResponses(responses=(self._answer,)))
 
     def _describe(self, request: bytes, context: object) -> bytes:
         partition = PartitionRegistration(

@@ -61,7 +61,7 @@ def append(
 ) -> Delivery:
     """Append one record."""
     size = record_bytes_bound(key, value, headers)
-    return accumulator.append(accumulator.queue(to), size, value, key, headers, timestamp_ms, now_ms)
+    return accumulator.append(accumulator.queue(to), size, value, key, headers, timestamp_ms, lambda: now_ms)
 
 
 def batch_id_of(delivery: Delivery) -> BatchId:

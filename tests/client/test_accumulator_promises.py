@@ -94,7 +94,7 @@ class Walk:
     def _append(self, number: int) -> None:
         partition, value = self.random.choice(PARTITIONS), b"%d" % number
         queue, size = self.accumulator.queue(partition), record_bytes_bound(None, value, ())
-        delivery = self.accumulator.append(queue, size, value, None, (), 0, self.now_ms)
+        delivery = self.accumulator.append(queue, size, value, None, (), 0, lambda: self.now_ms)
         assert delivery.batch.batch_id is not None
         self.taken[partition].append(value)
         batch = self.values.setdefault(delivery.batch.batch_id, [])

@@ -90,7 +90,7 @@ async def test_rows_without_keys_are_spread_by_the_batch() -> None:
     """Every partition gets its share, whole batches at a time."""
     cluster = Cluster(1)
     cluster.create("orders", (1,), (1,), (1,))
-    producer, _ = producer_of(cluster, changed(batch_size=200, bulk_batch_size=200))
+    producer, _ = producer_of(cluster, changed(batch_size=200))
     async with producer:
         shares = Counter((await producer.send_many("orders", VALUES)).partitions())
     assert sum(shares.values()) == len(VALUES)
@@ -158,7 +158,7 @@ async def test_each_row_has_its_outcome() -> None:
             lost.append(request)
         return isinstance(request, ProduceRequest) and len(lost) == 3
 
-    config = changed(enable_idempotence=False, max_in_flight_requests_per_connection=1, bulk_batch_size=200)
+    config = changed(enable_idempotence=False, max_in_flight_requests_per_connection=1, batch_size=200)
     producer, _ = producer_of(cluster, config, lose)
     values = [bytes(10), bytes(400), b"x" * 10]
     async with producer:
@@ -314,7 +314,7 @@ async def test_nothing_is_made_for_a_row() -> None:
         loop = CountingLoop()
         await producer.send_many("orders", [bytes(100)] * 10_000)
         batches = len(connections.asked(ProduceRequest)) - 1
-    assert batches == 5
+    assert batches == 3
     assert loop.tasks <= 2 * batches + 3
 
 

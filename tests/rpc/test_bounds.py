@@ -17,6 +17,7 @@ from replica.core.messages import (
     FetchPartition,
     FetchRequest,
     ProduceRequest,
+    ProduceRequests,
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -213,6 +214,15 @@ def test_what_no_honest_message_can_weigh_is_not_parsed() -> None:
     assert re.fullmatch(r"replica\.v1\.FetchRequest has 33554433 bytes; it may have at most \d+", said)
 
 
+def test_hidden_entries_are_counted_before_they_are_parsed() -> None:
+    """Where each entry may be large no size of all tells that they are too many: they are counted, however written."""
+    for entry in (b"\x0a\x00", b"\x8a\x00\x00", b"\x0a\x80\x00", b"\x15\x01\x02\x03\x04\x0a\x00", b"\x20\x05\x0a\x00"):
+        said = refusal(codec.PRODUCE.request.decode, entry * 1001 + b"\xff")
+        assert said.endswith("requests has more than 1000 entries; it may have at most 1000")
+    assert "a field is of kind 3" in refusal(codec.PRODUCE.request.decode, b"\x13\x14" + b"\x0a\x00" * 1001)
+    assert "more than 64 bits" in refusal(codec.PRODUCE.request.decode, b"\xff" * (4 << 20))
+
+
 def test_no_clock_leaves_an_answer_that_cannot_be_written() -> None:
     """A clock at the end of its width is refused: a moment later the time by it would fit into no message."""
     told = cluster_pb2.BrokerHeartbeatRequest(unix_ms=INT64_MAX).SerializeToString()
@@ -233,5 +243,6 @@ def test_what_is_honest_passes() -> None:
     write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=30_000, records=bytes(8 << 20))
     parts = tuple(FetchPartition(topic_partition=TopicPartition("t", n), fetch_offset=Offset(0)) for n in range(3000))
 
-    assert codec.PRODUCE.request.decode(codec.PRODUCE.request.encode(write)) == write
+    writes = ProduceRequests(requests=(write,))
+    assert codec.PRODUCE.request.decode(codec.PRODUCE.request.encode(writes)) == writes
     assert codec.FETCH.request.decode(codec.FETCH.request.encode(FetchRequest(partitions=parts))).partitions == parts

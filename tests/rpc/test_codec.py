@@ -32,7 +32,9 @@ from replica.core.messages import (
     FetchRequest,
     FetchResponse,
     ProduceRequest,
+    ProduceRequests,
     ProduceResponse,
+    ProduceResponses,
     ReassignablePartition,
     VoteRequest,
 )
@@ -133,9 +135,12 @@ def test_every_response_survives_the_wire(method: codec.Method[Any, Any], data: 
 def test_every_request_can_be_refused(method: codec.Method[Any, Any], data: st.DataObject) -> None:
     """A refusal is the answer that the request's RPC carries, and says its error, of a fetch for each of its logs."""
     request = data.draw(_instances(method.request_type))
+    if isinstance(request, ProduceRequests):  # Each write is refused for itself.
+        request = data.draw(_instances(ProduceRequest))
     response: Any = refusal(request, ErrorCode.INVALID_REQUEST)
+    carried = ProduceResponses(responses=(response,)) if isinstance(response, ProduceResponse) else response
 
-    assert method.response.decode(method.response.encode(response)) == response
+    assert method.response.decode(method.response.encode(carried)) == carried
     answers = [response]
     if isinstance(response, FetchResponse) and request.partitions:
         answers = [response.answer_for(part.topic_partition) for part in request.partitions]
@@ -144,8 +149,12 @@ def test_every_request_can_be_refused(method: codec.Method[Any, Any], data: st.D
 
 def test_every_message_of_the_core_has_its_rpc() -> None:
     """No request or response class is left without a method that carries it."""
-    assert {method.request_type for method in METHODS.values()} == _message_types("Request")
-    assert {method.response_type for method in METHODS.values()} == _message_types("Response")
+    carried = {codec.PRODUCE.request_type: ProduceRequest, codec.PRODUCE.response_type: ProduceResponse}
+    requests = {carried.get(method.request_type, method.request_type) for method in METHODS.values()}
+    responses = {carried.get(method.response_type, method.response_type) for method in METHODS.values()}
+
+    assert requests == _message_types("Request")
+    assert responses == _message_types("Response")
 
 
 def test_the_table_holds_every_rpc_of_the_services_and_no_other() -> None:
@@ -283,8 +292,9 @@ def test_an_unspecified_choice_is_refused() -> None:
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.rpc)
 def test_an_unspecified_error_code_is_refused(method: codec.Method[Any, Any]) -> None:
     """A response that leaves its outcome out is a protocol error, never a success: also the empty response."""
+    empty = b"\x0a\x00" if method is codec.PRODUCE else b""  # It has an outcome for each write.
     with pytest.raises(MalformedMessageError, match="error_code is 0: unspecified"):
-        method.response.decode(b"")
+        method.response.decode(empty)
 
 
 def test_an_error_code_of_the_future_is_refused() -> None:
@@ -343,7 +353,8 @@ def test_what_the_core_has_an_error_code_for_reaches_it() -> None:
     deletion = data_pb2.DeleteRecordsRequest(topic="log", offset=-1)
 
     assert codec.DELETE_RECORDS.request.decode(deletion.SerializeToString()).offset == -1
-    assert codec.PRODUCE.request.decode(produce.SerializeToString()).acks == -7
+    writes = data_pb2.ReplicaServiceProduceRequest(requests=[produce])
+    assert codec.PRODUCE.request.decode(writes.SerializeToString()).requests[0].acks == -7
 
 
 def test_a_fault_in_a_nested_message_names_both() -> None:
@@ -353,12 +364,12 @@ def test_a_fault_in_a_nested_message_names_both() -> None:
     )
 
     with pytest.raises(MalformedMessageError, match=r"ProduceResponse: replica\.v1\.CurrentLeader: leader_id is -5"):
-        codec.PRODUCE.response.decode(data.SerializeToString())
+        codec.PRODUCE.response.decode(data_pb2.ReplicaServiceProduceResponse(responses=[data]).SerializeToString())
 
 
 def test_fields_of_the_future_are_skipped() -> None:
     """A field that a newer sender adds does not make a message unreadable."""
-    response = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(7))
+    response = ProduceResponses(responses=(ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(7)),))
     unknown_field_1000 = b"\xc0\x3e\x01"
 
     assert codec.PRODUCE.response.decode(codec.PRODUCE.response.encode(response) + unknown_field_1000) == response

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 import structlog
 
-from replica.core.messages import ProduceRequest, Request, Response
+from replica.core.messages import ProduceRequest, ProduceRequests, Request, Response
 from replica.records import encode_batch
 from replica.rpc.codec import PRODUCE
 from replica.server.driver import ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
 
-GOOD = PRODUCE.request.encode(
-    ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=encode_batch([b"v"]).data)
-)
+WRITE = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=encode_batch([b"v"]).data)
+GOOD = PRODUCE.request.encode(ProduceRequests(requests=(WRITE,)))
 
 
 class AbortedError(Exception):

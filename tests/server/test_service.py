@@ -35,13 +35,14 @@ from replica.core.messages import (
     ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
     ProduceRequest,
+    ProduceRequests,
     ProduceResponse,
     Request,
     Response,
     VoteRequest,
 )
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId
+from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
 from replica.rpc.channels import REQUEST_BYTES_MAX, server_options
 from replica.rpc.codec import PRODUCE, method_of
@@ -281,6 +282,68 @@ async def test_a_stopped_replica_says_whether_the_request_got_in(
     assert type(failed.value) is expected
 
 
+def writes_of(*partitions: int) -> tuple[ProduceRequest, ...]:
+    """One write for each of these partitions."""
+    return tuple(replace(PRODUCE_REQUEST, topic_partition=TopicPartition("t", number)) for number in partitions)
+
+
+async def test_writes_that_travel_together_are_taken_one_by_one() -> None:
+    """Each is a request of its own to the core, in order, and each has its answer, whichever comes first."""
+    asked: list[int] = []
+
+    async def call(request: Request) -> Response:
+        assert isinstance(request, ProduceRequest)
+        partition = request.topic_partition.partition
+        asked.append(partition)
+        await asyncio.sleep(0.01 * (3 - partition))
+        if partition == 1:
+            return ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True)
+        return ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(partition))
+
+    async with serving(call) as (transport, _):
+        answers = await asyncio.gather(*(transport.call(ONE, write, 5000) for write in writes_of(0, 1, 2)))
+    assert asked == [0, 1, 2]
+    assert [(answer.error, answer.base_offset) for answer in answers if isinstance(answer, ProduceResponse)] == [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, None),
+        (ErrorCode.NONE, 2),
+    ]
+
+
+async def test_each_of_several_writes_counts_as_a_call() -> None:
+    """Whoever sends many at once has no more of them inside than whoever sends them one by one."""
+    inside, may_end = asyncio.Event(), asyncio.Event()
+
+    async def call(request: Request) -> Response:
+        inside.set()
+        await may_end.wait()
+        return LATE
+
+    async with serving(call, client_calls_max=3) as (transport, _):
+        first = [asyncio.ensure_future(transport.call(ONE, write, 10_000)) for write in writes_of(0, 1, 2)]
+        await asyncio.wait_for(inside.wait(), 10)
+        with pytest.raises(NotAppliedError, match="3 calls are being served"):
+            await transport.call(ONE, PRODUCE_REQUEST, 5000)
+        may_end.set()
+        assert await asyncio.gather(*first) == [LATE] * 3
+
+
+@pytest.mark.parametrize(("applied", "expected"), [((False, False), NotAppliedError), ((False, True), TransportError)])
+async def test_several_writes_are_not_applied_if_none_was(
+    applied: tuple[bool, bool], expected: type[TransportError]
+) -> None:
+    """A replica that stops between two writes says of both that they may have been."""
+
+    async def call(request: Request) -> Response:
+        assert isinstance(request, ProduceRequest)
+        raise ReplicaStoppedError("stopping", not_applied=not applied[request.topic_partition.partition])
+
+    async with serving(call) as (transport, _):
+        calls = (transport.call(ONE, write, 5000) for write in writes_of(0, 1))
+        failures = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [expected, expected]
+
+
 async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
     """A deadline that ends while the core holds the request leaves the append whole and the replica serving."""
     storage = FakeStorage()
@@ -320,10 +383,10 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
         (InitProducerIdRequest(), False),
         (OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(0)), False),
         (LIST, False),
-        (PRODUCE_REQUEST, False),
+        (ProduceRequests(requests=(PRODUCE_REQUEST,)), False),
     ],
 )  # fmt: skip
-def test_replicas_are_told_from_clients(request_: Request, expected: bool) -> None:
+def test_replicas_are_told_from_clients(request_: Request | ProduceRequests, expected: bool) -> None:
     """A request counts as a replica's by its kind, or by the replica id that it carries."""
     assert is_from_replica(request_) is expected
     assert method_of(request_).request_type is type(request_)

@@ -55,7 +55,9 @@ from replica.core.messages.data import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ProduceRequest,
+    ProduceRequests,
     ProduceResponse,
+    ProduceResponses,
 )
 from replica.core.messages.groups import (
     ApplyRequest,
@@ -241,7 +243,9 @@ __all__ = [
     "PeerRequest",
     "PeerResponse",
     "ProduceRequest",
+    "ProduceRequests",
     "ProduceResponse",
+    "ProduceResponses",
     "QueryRequest",
     "QueryResponse",
     "QuorumPeerRequest",

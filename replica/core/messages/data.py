@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replica.bounds import FETCHED_AT_ONCE, Carried, DirectoryId, Long, Message, Number, Timestamp
+from replica.bounds import FETCHED_AT_ONCE, PRODUCED_AT_ONCE, Carried, DirectoryId, Long, Message, Number, Timestamp
 from replica.core.messages.leadership import CurrentLeader
 from replica.errors import ErrorCode
 from replica.ids import (
@@ -52,6 +52,18 @@ class ProduceResponse(Struct, frozen=True, kw_only=True):
     base_offset: Offset | None = None
     leader_epoch: Epoch | None = None
     current_leader: CurrentLeader | None = None
+
+
+class ProduceRequests(Struct, frozen=True, kw_only=True):
+    """Writes that travel together; each is a request of its own to the core, in this order."""
+
+    requests: Annotated[tuple[ProduceRequest, ...], PRODUCED_AT_ONCE]
+
+
+class ProduceResponses(Struct, frozen=True, kw_only=True):
+    """The answers to writes that travelled together, in the order of the requests."""
+
+    responses: Annotated[tuple[ProduceResponse, ...], PRODUCED_AT_ONCE]
 
 
 class FetchPartition(Struct, frozen=True, kw_only=True):
