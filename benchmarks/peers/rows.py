@@ -18,6 +18,8 @@ import click
 from benchmarks.peers.system import VALUE, Ability, Answered, Durability, System
 
 WARM_UP_COUNT = 10_000
+COUNT_MAX = 1_000_000_000
+"""So many records are handed over at once at most, however fast a system seems to be."""
 MANY = 256
 TRY_EVERY_S = 0.1
 FAILED_OVER_S_MAX = 60.0
@@ -121,8 +123,8 @@ async def bulk(turn: Turn, *, value: bytes, each: bool = False, per_record: floa
     while time.perf_counter() - begun_s < turn.seconds / 2:
         rate = count / await _timed(produce(topic, value, count))
         turn.topics[topic] += count
-        count = max(count, min(2 * count, round(rate * turn.seconds)))
-    count = max(WARM_UP_COUNT, round(rate * turn.seconds))
+        count = max(count, min(2 * count, round(rate * turn.seconds), COUNT_MAX))
+    count = max(WARM_UP_COUNT, min(round(rate * turn.seconds), COUNT_MAX))
     took_s = await _timed(produce(topic, value, count))
     turn.topics[topic] += count
     return [count / took_s * per_record]
