@@ -7,12 +7,12 @@ Owns the rule for recording (``Pairing``) and the one for reading (``pairs``), w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType, HistoryEvent
 

@@ -1,8 +1,7 @@
 """One simulated machine with the replica process on it: the core's second driver.
 
-Owns what the server's driver owns in reality: the order of effects, the flushes, the timer, the calls that are owed an
-answer; and beside that how a process dies: between two effects, before a file operation, by a signal, with the power.
-It performs effects exactly as the server does and knows no rule of the protocol.
+Owns what the server's driver owns: the order of effects, the flushes, the timer, the calls that are owed an answer; and
+how a process dies: between two effects, before a file operation, by a signal, with the power. Knows no protocol rule.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ REMAINING: Mapping[tuple[str, str], str] = {
     ("faults", "cluster"): "families strike a System, and a System says which faults it can be struck by",
     ("faults", "workload"): "what families do is recorded, and told to the clients, whose client is the System's",
     ("faults", "schedule"): "the injector does the steps of a schedule, whose steps are faults",
-    ("disks", "faults"): "the part of a disk that is damaged is a word of the faults'",
 }
 """Who imports whom, against the way of the data."""
 

@@ -26,14 +26,15 @@ class AbortedError(Exception):
 class KeptContext:
     """The context of a call that is kept with the exception that ended it, as gRPC keeps it."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoded: bytes) -> None:
         self.aborted: AbortedError | None = None
+        self._unread = [encoded]
+
+    async def read(self) -> bytes:
+        return self._unread.pop()
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
-
-    def add_done_callback(self, _: object) -> None:
-        pass
 
     async def abort(self, *_: object) -> None:
         self.aborted = AbortedError()
@@ -56,9 +57,9 @@ async def test_a_refused_call_keeps_nothing_of_its_request(encoded: bytes, calls
         limits=ServiceLimits(client_calls_max=calls_max),
     )
     handle: Any = service._handle
-    context = KeptContext()
     held_before = sys.getrefcount(encoded)
+    context = KeptContext(encoded)
     with pytest.raises(AbortedError):
-        await handle(PRODUCE, encoded, context)
+        await handle(PRODUCE, None, context)
     assert context.aborted is not None
     assert sys.getrefcount(encoded) == held_before

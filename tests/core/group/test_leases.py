@@ -257,9 +257,10 @@ def a_late_echo(rules: Callable[[], Rules]) -> None:
 def clocks_that_differ(rules: Callable[[], Rules], *, percent: int) -> None:
     """The voters' clocks count so much while the leader's counts 100; it is cut off, and they give it up.
 
-    The leader has another lease first: clocks that are set to another speed jump.
+    The leader has another lease first: clocks that are set to another speed jump. With this seed the first voter that
+    gives the leader up asks when the other has done so as well.
     """
-    cluster = GroupCluster(rules=rules, group=LEASES, config=EQUAL)
+    cluster = GroupCluster(4, rules=rules, group=LEASES, config=EQUAL)
     leader = cluster.wait_leader()
     for node in cluster.running():
         if node is not leader:
