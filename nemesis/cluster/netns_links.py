@@ -83,6 +83,7 @@ class KernelLinks:
         async with self._changing:
             tally = self._tallies[key] = Counter()
             if isinstance(fault, Reset):
+                tally["connections"] = await off_loop(self._reset, known)
                 self._resetting[key] = asyncio.create_task(self._reset_again(known, fault, tally))
             self._impaired[key] = (fault, known)
             await off_loop(self._apply)
@@ -118,9 +119,8 @@ class KernelLinks:
     # --- now ----------------------------------------------------------------------------------------------------------
 
     async def _reset_again(self, links: frozenset[Link], fault: Reset, tally: Counter[str]) -> None:
-        for time in range(fault.times):
-            if time:
-                await asyncio.sleep(fault.every_ms / 1000)
+        for _ in range(fault.times - 1):
+            await asyncio.sleep(fault.every_ms / 1000)
             tally["connections"] += await off_loop(self._reset, links)
 
     def _reset(self, links: Iterable[Link]) -> int:
