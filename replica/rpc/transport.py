@@ -83,7 +83,13 @@ class _Peer:
         try:
             if stream.done():  # While nobody used it: nothing was sent.
                 stream = self._begin(method)
-            await stream.write(encoded)
+            try:
+                await stream.write(encoded)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.INTERNAL:
+                    raise
+                # All that gRPC says of a stream that the other side has ended meanwhile; its status is lost then.
+                raise TransportError(f"{self.address} ended {method} before the request was sent whole") from error
             answer = await stream.read()
         except BaseException:
             stream.cancel()
