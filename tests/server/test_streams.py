@@ -17,6 +17,9 @@ import structlog
 from replica.core.messages import (
     DescribeReplicaRequest,
     DescribeReplicaResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     Request,
@@ -25,8 +28,14 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.rpc.channels import CHANNEL_CALLS_MAX, server_options
-from replica.rpc.codec import LIST_OFFSETS
-from replica.rpc.transport import GrpcTransport, MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.codec import FETCH, LIST_OFFSETS
+from replica.rpc.transport import (
+    KEPT_STREAM_BYTES_MAX,
+    GrpcTransport,
+    MalformedRequestError,
+    NotAppliedError,
+    TransportError,
+)
 from replica.server.driver import ReplicaStoppedError
 from replica.server.service import ReplicaService
 from tests.server.driver_fakes import LOG
@@ -34,6 +43,7 @@ from tests.server.driver_fakes import LOG
 ONE = ReplicaId(1)
 LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
 DESCRIBE = DescribeReplicaRequest(topic_partition=LOG)
+NAME = TopicPartition("t" * 200, 0)
 LISTED = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
 
 
@@ -66,7 +76,7 @@ class Serving:
             await self.held.wait()
         if isinstance(request, DescribeReplicaRequest):
             return DescribeReplicaResponse(error=ErrorCode.NONE, replica_id=ONE)
-        return LISTED
+        return FetchResponse() if isinstance(request, FetchRequest) else LISTED
 
     @property
     def open_streams(self) -> int:
@@ -203,3 +213,15 @@ async def test_a_replica_that_halts_says_of_each_call_what_it_knows() -> None:
         serves.halts = True
         with pytest.raises(NotAppliedError, match="halted"):
             await serves.call()
+
+
+async def test_a_request_that_is_larger_than_a_window_has_a_stream_of_its_own() -> None:
+    """It is served and answered, and the stream that was kept is still there for the next small one."""
+    large = FetchRequest(
+        partitions=tuple(FetchPartition(topic_partition=NAME, fetch_offset=Offset(0)) for _ in range(500))
+    )
+    assert len(FETCH.request.encode(large)) > KEPT_STREAM_BYTES_MAX
+    async with serving() as serves:
+        for request in (LIST, large, LIST, large, LIST):
+            await serves.call(request)
+    assert len(serves.streams) == 3
