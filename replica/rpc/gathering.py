@@ -1,7 +1,7 @@
 """Writes to one replica that are handed over in the same turn of the event loop travel in one call.
 
-Owns who travels with whom, and that each learns what became of its own write. A call costs both sides a third of a
-millisecond, whatever it carries, and a producer of many partitions has a batch for each. Source: Kafka's ``Sender``,
+Owns who travels with whom, and that each learns what became of its own write. A call costs both sides the
+same whatever it carries, and a producer of many partitions has a batch for each. Source: Kafka's ``Sender``,
 which sends what is ready for a broker in one request.
 """
 

@@ -103,9 +103,6 @@ class _Refusal:
     not_applied: bool
 
 
-_STOPPING = _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason="the replica is stopping", not_applied=True)
-
-
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
 
@@ -159,9 +156,7 @@ class ReplicaService:
         stream = asyncio.current_task()
         assert stream is not None, "gRPC serves each stream in a task"
         while (request := await self._next_request(stream, context)) is not None:
-            refusal = (
-                _STOPPING if self._is_ending else await self._serve(method, request, context, with_peers=with_peers)
-            )
+            refusal = await self._serve(method, request, context, with_peers=with_peers)
             # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests
             # can be large, so that frame must not hold one.
             del request

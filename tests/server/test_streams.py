@@ -176,8 +176,8 @@ async def test_a_server_that_stops_waits_for_calls_and_for_no_idle_stream() -> N
         assert time.monotonic() - began < 30
 
 
-async def test_a_call_that_comes_while_the_server_stops_is_not_applied() -> None:
-    """It was read and not looked at, and the caller may go elsewhere."""
+async def test_a_call_that_comes_while_the_server_stops_reaches_nobody() -> None:
+    """It is not looked at, and its caller hears that no answer came."""
     async with serving() as serves:
         serves.service.end_idle_streams()
         with pytest.raises(TransportError):
