@@ -226,8 +226,10 @@ class Broker:
         self._tell_some(metadata.applied_offset, now_ms)
         self._tick(now_ms)
         self._wake_fetches()
-        if self.broker_epoch is not None:
-            self._ask_leaders(self.broker_epoch, now_ms)
+        if self.broker_epoch is not None and self._leaders:
+            leaders, self._leaders = sorted(self._leaders), set()
+            for leader_id in leaders:
+                self._fetchers.pump(leader_id, self.broker_epoch, now_ms)
         if controller_id is not None:
             self._ask_controller(controller_id, min(self._told_offset, flushed_end_offset), now_ms)
         if self.lifecycle.refusal is not None:
@@ -307,13 +309,6 @@ class Broker:
             leader_id = self._fetchers.note(topic_partition)
             if leader_id is not None:
                 self._leaders.add(leader_id)
-
-    def _ask_leaders(self, broker_epoch: BrokerEpoch, now_ms: int) -> None:
-        if not self._leaders:
-            return
-        leaders, self._leaders = sorted(self._leaders), set()
-        for leader_id in leaders:
-            self._fetchers.pump(leader_id, broker_epoch, now_ms)
 
     def _ask_controller(self, controller_id: ReplicaId, metadata_offset: Offset, now_ms: int) -> None:
         requests: list[BrokerRequest | None] = [self.lifecycle.next_request(now_ms, metadata_offset, self.reports)]
