@@ -131,6 +131,11 @@ def _cell(value: Any) -> str:
             return str(value)
 
 
+def text(content: bytes) -> str:
+    """Bytes for a terminal or for JSON; what is no UTF-8 is escaped."""
+    return content.decode(errors="backslashreplace")
+
+
 def settings(entries: Sequence[str], option: str) -> dict[str, str]:
     """Read ``NAME=VALUE`` entries; a usage error names the one that is none."""
     pairs = [entry.partition("=") for entry in entries]

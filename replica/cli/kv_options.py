@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.client import ResultT, bootstrap_option, run, timeout_option, view_config
+from replica.cli.client import ResultT, bootstrap_option, run, text, timeout_option, view_config
 
 if TYPE_CHECKING:
     from replica.client.groups.key_value import KeyValueClient, ReadFrom
@@ -138,11 +138,6 @@ def keys_of(start: str, end: str | None, *, is_prefix: bool) -> KeyRange:
 def tell(output: str, sentence: str, **fields: Any) -> None:
     """Print a result: its sentence, or its fields as JSON."""
     click.echo(json.dumps(fields) if output == "json" else sentence)
-
-
-def text(content: bytes) -> str:
-    """Bytes for a terminal or for JSON; what is no UTF-8 is escaped."""
-    return content.decode(errors="backslashreplace")
 
 
 def key_row(found: KeyValue) -> dict[str, Any]:

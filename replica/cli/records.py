@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.client import bootstrap_option, output_option, run, show, timeout_option, view_config
+from replica.cli.client import bootstrap_option, output_option, run, show, text, timeout_option, view_config
 from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def _line_of(record: ConsumerRecord, output: str) -> str | bytes:
 
 
 def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode(errors="backslashreplace")
+    return None if content is None else text(content)
 
 
 @click.command()

@@ -118,19 +118,9 @@ _REPLY = Format(Fields(LockReply, error=Optional(Enumeration(LockError)), holdin
 _SNAPSHOT = Format(Fields(_Snapshot, next_token=POSITIVE, time_ms=COUNT, holdings=Row(_HOLDING)))
 
 
-def encode_command(command: LockCommand) -> bytes:
-    """Encode a command for the log."""
-    return _COMMAND.encode(command)
-
-
-def encode_request(request: DescribeLock) -> bytes:
-    """Encode a question."""
-    return _REQUEST.encode(request)
-
-
-def decode_reply(data: bytes) -> LockReply:
-    """Decode the reply to a command or a question. Raises MalformedError."""
-    return _REPLY.decode(data)
+encode_command, encode_request = _COMMAND.encode, _REQUEST.encode
+decode_reply = _REPLY.decode
+"""Of a command or a question. Raises MalformedError."""
 
 
 class LockView(Struct, frozen=True, kw_only=True):
