@@ -17,7 +17,6 @@ from replica.core.broker.lifecycle import Lifecycle
 from replica.core.broker.proposals import Proposals
 from replica.core.broker.serving import FetchServer
 from replica.core.config import BrokerIdentity, ReplicaConfig
-from replica.core.deadlines import Deadlines
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
 from replica.core.events import BatchFound, Flushed, LogDamaged, LogStartMoved, ProducersScanned
@@ -43,6 +42,7 @@ from replica.core.metadata.replay import MetadataReplay
 from replica.core.partition import Partition, SessionFetch
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
+from replica.deadlines import Deadlines
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, CorrelationId, Offset, ReplicaId, TopicPartition
 

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replica.core.config import ReplicaConfig
-from replica.core.deadlines import Deadlines
 from replica.core.log.following import may_fetch
 from replica.core.messages import (
     FetchPartition,
@@ -28,6 +27,7 @@ from replica.core.messages import (
     PeerResponse,
 )
 from replica.core.partition import Partition
+from replica.deadlines import Deadlines
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CorrelationId, ReplicaId, TopicPartition
 
