@@ -117,6 +117,17 @@ AdminRequest = (
 
 ControllerRequest = BrokerRequest | AdminRequest
 
+AdminResponse = (
+    CreateTopicResponse
+    | DeleteTopicResponse
+    | AlterTopicResponse
+    | ElectLeaderResponse
+    | AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
+    | InitProducerIdResponse
+    | UnregisterBrokerResponse
+)
+
 LogRequest = (
     ProduceRequest
     | OffsetForLeaderEpochRequest
@@ -164,13 +175,6 @@ Response = (
     | DumpLogResponse
     | ApplyResponse
     | QueryResponse
-    | CreateTopicResponse
-    | DeleteTopicResponse
-    | AlterTopicResponse
-    | ElectLeaderResponse
-    | AlterPartitionReassignmentsResponse
-    | ListPartitionReassignmentsResponse
-    | InitProducerIdResponse
-    | UnregisterBrokerResponse
+    | AdminResponse
     | DescribeClusterResponse
 )
