@@ -103,12 +103,10 @@ class Integer(Codec[int]):
         self._maximum = maximum
 
     def write(self, out: bytearray, value: int) -> None:
-        """Append the number."""
         assert self._minimum <= value <= self._maximum, (value, self._minimum, self._maximum)
         out += self._struct.pack(value)
 
     def read(self, reader: Reader) -> int:
-        """Read a number."""
         position = reader.position
         value: int = self._struct.unpack(reader.take(self._struct.size))[0]
         if not self._minimum <= value <= self._maximum:
@@ -130,11 +128,9 @@ class Flag(Codec[bool]):
     """True or false, as one byte: 1 or 0."""
 
     def write(self, out: bytearray, value: bool) -> None:
-        """Append the flag."""
         out.append(1 if value else 0)
 
     def read(self, reader: Reader) -> bool:
-        """Read a flag."""
         position = reader.position
         byte = UINT8.read(reader)
         if byte > 1:
@@ -149,7 +145,6 @@ class Bytes(Codec[bytes]):
         self._length = length
 
     def write(self, out: bytearray, value: bytes) -> None:
-        """Append the length and the bytes."""
         self._length.write(out, len(value))
         if len(value) <= PIECE_BYTES:
             out += value
@@ -158,7 +153,6 @@ class Bytes(Codec[bytes]):
                 out += piece
 
     def read(self, reader: Reader) -> bytes:
-        """Read the bytes."""
         return reader.take(self._length.read(reader))
 
 
@@ -172,11 +166,9 @@ class Text(Codec[str]):
     """Text in UTF-8 behind its length in bytes."""
 
     def write(self, out: bytearray, value: str) -> None:
-        """Append the text."""
         BYTES.write(out, value.encode())
 
     def read(self, reader: Reader) -> str:
-        """Read text."""
         position = reader.position
         try:
             return BYTES.read(reader).decode()
@@ -194,11 +186,9 @@ class Enumeration(Codec[EnumT]):
         self._members = tuple(kind)
 
     def write(self, out: bytearray, value: EnumT) -> None:
-        """Append the member's number."""
         UINT8.write(out, self._members.index(value))
 
     def read(self, reader: Reader) -> EnumT:
-        """Read a member."""
         position = reader.position
         number = UINT8.read(reader)
         if number >= len(self._members):
@@ -213,13 +203,11 @@ class Optional(Codec[T | None]):
         self._codec = codec
 
     def write(self, out: bytearray, value: T | None) -> None:
-        """Append the value, or that there is none."""
         FLAG.write(out, value is not None)
         if value is not None:
             self._codec.write(out, value)
 
     def read(self, reader: Reader) -> T | None:
-        """Read the value."""
         return self._codec.read(reader) if FLAG.read(reader) else None
 
 
@@ -227,11 +215,9 @@ class Absent(Codec[None]):
     """Nothing, in no bytes: what an earlier version of a format did not have."""
 
     def write(self, out: bytearray, value: None) -> None:  # noqa: ARG002 - there is nothing to append
-        """Append nothing."""
         assert value is None, value
 
     def read(self, reader: Reader) -> None:  # noqa: ARG002 - nor to read
-        """Read nothing."""
         return
 
 
@@ -242,13 +228,11 @@ class Row(Codec[tuple[T, ...]]):
         self._codec = codec
 
     def write(self, out: bytearray, value: Sequence[T]) -> None:
-        """Append the values in their order."""
         UINT32.write(out, len(value))
         for item in value:
             self._codec.write(out, item)
 
     def read(self, reader: Reader) -> tuple[T, ...]:
-        """Read the values."""
         position = reader.position
         count = UINT32.read(reader)
         if count > reader.left():  # each takes a byte or more: no need to begin
@@ -266,12 +250,10 @@ class Fields(Codec[T]):
         self._codecs = tuple(codecs.items())
 
     def write(self, out: bytearray, value: T) -> None:
-        """Append the fields."""
         for name, codec in self._codecs:
             codec.write(out, getattr(value, name))
 
     def read(self, reader: Reader) -> T:
-        """Read the fields. A value that its class refuses is malformed."""
         position = reader.position
         values = {name: codec.read(reader) for name, codec in self._codecs}
         try:
@@ -291,13 +273,11 @@ class OneOf(Codec[T]):
         assert len(self._tags) == len(self._codecs), self._tags
 
     def write(self, out: bytearray, value: T) -> None:
-        """Append the tag and the value."""
         tag = self._tags[type(value)]
         UINT8.write(out, tag)
         self._codecs[tag].write(out, value)
 
     def read(self, reader: Reader) -> T:
-        """Read whichever it is."""
         position = reader.position
         tag = UINT8.read(reader)
         codec = self._codecs.get(tag)

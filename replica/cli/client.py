@@ -15,11 +15,13 @@ import click
 if TYPE_CHECKING:
     from replica.client.admin import Admin
     from replica.client.cluster_view import ViewConfig
+    from replica.client.failures import ClientError
 
 ResultT = TypeVar("ResultT")
 Cell = str | int | None
 
 EXIT_INTERRUPTED = 130
+EXIT_OUTCOME_UNKNOWN = 3
 
 bootstrap_option = click.option(
     "--bootstrap",
@@ -52,8 +54,16 @@ ADVICE = {
 """What to do about an error, where its own words do not say."""
 
 
+class OutcomeUnknown(click.ClickException):
+    """A command whose outcome nobody knows: a code of its own, so that a script can tell."""
+
+    exit_code = EXIT_OUTCOME_UNKNOWN
+
+
 def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Run what asks a cluster. What goes wrong becomes one sentence and exit code 1; Ctrl-C just ends it."""
+    """Run what asks a cluster. What goes wrong becomes one sentence and exit code 1, or 3 where nobody knows whether it
+    is done; Ctrl-C just ends it.
+    """
     import asyncio
     import os
 
@@ -72,10 +82,25 @@ def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
     except ClusterUnreachableError as error:
         raise click.ClickException(f"{error}; check --bootstrap, and that the brokers run") from error
     except ClientError as error:
-        advice = None if error.error is None else ADVICE.get(error.error)
-        raise click.ClickException(f"{error}{'' if advice is None else f'; {advice}'}") from error
+        raise _told(error) from error
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _told(error: ClientError) -> click.ClickException:
+    """What is known of a failure, and what to do about it."""
+    from replica.client.failures import OutcomeUnknownError
+    from replica.client.groups.failures import UnknownGroupError, VotersNotChangedError, VotersUnknownError
+
+    match error:
+        case OutcomeUnknownError():
+            return OutcomeUnknown(f"{error}; look before you repeat it")
+        case VotersUnknownError():
+            return OutcomeUnknown(f"{error}; `replica quorum describe` shows who votes")
+        case UnknownGroupError():
+            return click.ClickException(f"{error}; check --group or --log, and that replicas were started with it")
+    advice = None if error.error is None or isinstance(error, VotersNotChangedError) else ADVICE.get(error.error)
+    return click.ClickException(f"{error}{'' if advice is None else f'; {advice}'}")
 
 
 def with_admin(bootstrap: tuple[str, ...], timeout_ms: int, use: Callable[[Admin], Awaitable[ResultT]]) -> ResultT:
@@ -129,6 +154,11 @@ def _cell(value: Any) -> str:
             return ",".join(f"{name}={content}" for name, content in value.items()) or "-"
         case _:
             return str(value)
+
+
+def text(content: bytes) -> str:
+    """Bytes for a terminal or for JSON; what is no UTF-8 is escaped."""
+    return content.decode(errors="backslashreplace")
 
 
 def settings(entries: Sequence[str], option: str) -> dict[str, str]:

@@ -5,11 +5,12 @@ Owns their output and exit codes. ``health`` imports so little that it suits a c
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from replica.cli.client import output_option, show
 
 if TYPE_CHECKING:
     from replica.core.messages import DescribeReplicaResponse
@@ -25,6 +26,7 @@ _bootstrap = click.option(
     show_envvar=True,
     help="A replica and its address; once per replica. Nothing else is dialled.",
 )
+_COLUMNS = ("replica_id", "role", "epoch", "leader_id", "high_watermark", "log_end_offset", "flushed_end_offset")
 _timeout = click.option("--timeout-ms", type=click.IntRange(min=1), default=5000, show_default=True)
 
 
@@ -45,7 +47,7 @@ def health(address: str, service: str, timeout_ms: int) -> None:
 
 @click.command()
 @_bootstrap
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option
 @_timeout
 def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """Show each replica's role, epoch and offsets in the metadata log. Exits with 1 if no replica answers."""
@@ -57,7 +59,8 @@ def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
         rows = asyncio.run(_states(parse_entries(bootstrap), timeout_ms))
     except InvalidAddressError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(json.dumps(rows, indent=2) if output == "json" else _as_table(rows))
+    shown = [{column: ({"role": "unreachable"} | row).get(column) for column in _COLUMNS} for row in rows]
+    show(rows if output == "json" else shown, output)
     sys.exit(0 if any(row["error"] is None for row in rows) else 1)
 
 
@@ -100,18 +103,3 @@ def _state_row(state: DescribeReplicaResponse) -> dict[str, Any]:
         "flushed_end_offset": state.flushed_end_offset,
         "directory_id": state.directory_id,
     }
-
-
-def _as_table(rows: list[dict[str, Any]]) -> str:
-    columns = ("replica_id", "role", "epoch", "leader_id", "high_watermark", "log_end_offset", "flushed_end_offset")
-    lines = [columns, *(_cells(row, columns) for row in rows)]
-    widths = [max(len(line[column]) for line in lines if column < len(line)) for column in range(len(columns))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=False)).rstrip() for line in lines
-    )
-
-
-def _cells(row: dict[str, Any], columns: tuple[str, ...]) -> tuple[str, ...]:
-    if row["error"] is not None:
-        return (str(row["replica_id"]), "unreachable")
-    return tuple("-" if row[column] is None else str(row[column]) for column in columns)

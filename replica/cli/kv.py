@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.cli.client import text
 from replica.cli.kv_lease import lease
 from replica.cli.kv_options import (
     Store,
@@ -24,7 +25,6 @@ from replica.cli.kv_options import (
     prefix_option,
     store_options,
     tell,
-    text,
 )
 from replica.cli.kv_reads import describe, get, line_of, range_, watch
 

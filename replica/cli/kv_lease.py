@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replica.cli.kv_options import Store, number, output_option, read_options, store_options, tell, text
+from replica.cli.client import text
+from replica.cli.kv_options import Store, number, output_option, read_options, store_options, tell
 
 if TYPE_CHECKING:
     from replica.client.groups.key_value import ReadFrom

@@ -1,7 +1,6 @@
 """What the commands of ``replica kv`` share: options, the client, and what is shown of keys.
 
-Owns the exit code of a command whose outcome nobody knows, and the words for it. The words of options and errors that
-other commands have as well are ``client``'s.
+The words of options and errors that other commands have as well are ``client``'s.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.client import ResultT, bootstrap_option, run, timeout_option, view_config
+from replica.cli.client import ResultT, bootstrap_option, run, text, timeout_option, view_config
 
 if TYPE_CHECKING:
     from replica.client.groups.key_value import KeyValueClient, ReadFrom
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from replica.ids import ReplicaId
     from replica.machines.key_value import KeyValue
     from replica.machines.key_value.values import KeyRange
-
-EXIT_OUTCOME_UNKNOWN = 3
 
 group_option = click.option(
     "--group", default="kv", show_default=True, metavar="NAME", help="The group that runs the key-value store."
@@ -35,12 +32,6 @@ prefix_option = click.option("--prefix", "is_prefix", is_flag=True, help="All ke
 revision_option = click.option("--revision", type=number, help="As it was then.")
 
 
-class OutcomeUnknown(click.ClickException):
-    """A command whose outcome nobody knows: a code of its own, so that a script can tell."""
-
-    exit_code = EXIT_OUTCOME_UNKNOWN
-
-
 class Store:
     """Where the store is and how long to try: what every command is told by the same options."""
 
@@ -50,21 +41,14 @@ class Store:
         self.timeout_ms = timeout_ms
 
     def run(self, action: Callable[[KeyValueClient], Awaitable[ResultT]]) -> ResultT:
-        """Do something with a client. Errors become one sentence and exit code 1, an unknown outcome 3."""
+        """Do something with a client."""
 
         async def act() -> ResultT:
-            from replica.client.failures import OutcomeUnknownError
-            from replica.client.groups.failures import UnknownGroupError
             from replica.client.groups.key_value import KeyValueClient
 
             config = view_config(self.timeout_ms)
-            try:
-                async with KeyValueClient(self._bootstrap, self._group, view_config=config) as client:
-                    return await action(client)
-            except OutcomeUnknownError as error:
-                raise OutcomeUnknown(f"{error}; look before you repeat it") from error
-            except UnknownGroupError as error:
-                raise click.ClickException(f"{error}; check --group, and that replicas were started with it") from error
+            async with KeyValueClient(self._bootstrap, self._group, view_config=config) as client:
+                return await action(client)
 
         return run(act)
 
@@ -138,11 +122,6 @@ def keys_of(start: str, end: str | None, *, is_prefix: bool) -> KeyRange:
 def tell(output: str, sentence: str, **fields: Any) -> None:
     """Print a result: its sentence, or its fields as JSON."""
     click.echo(json.dumps(fields) if output == "json" else sentence)
-
-
-def text(content: bytes) -> str:
-    """Bytes for a terminal or for JSON; what is no UTF-8 is escaped."""
-    return content.decode(errors="backslashreplace")
 
 
 def key_row(found: KeyValue) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.cli.client import text
 from replica.cli.kv_options import (
     Store,
     key_row,
@@ -19,7 +20,6 @@ from replica.cli.kv_options import (
     revision_option,
     store_options,
     tell,
-    text,
 )
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ Who they are is changed by the commands of ``voters``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,7 +36,7 @@ def describe(group: str | None, bootstrap: tuple[str, ...], output: str, timeout
 
         return await describe_quorum(bootstrap, group, view_config=view_config(timeout_ms))
 
-    described = run(lambda: _of_known_group(ask))
+    described = run(ask)
     rows = _rows(described)
     leader = described.current_leader
     summary = {
@@ -73,21 +72,12 @@ def transfer(group: str | None, target: int, bootstrap: tuple[str, ...], timeout
 
         return await transfer_leadership(bootstrap, group, ReplicaId(target), view_config=view_config(timeout_ms))
 
-    leader = run(lambda: _of_known_group(ask)).current_leader
+    leader = run(ask).current_leader
     click.echo(f"replica {target} leads in epoch {_known(None if leader is None else leader.leader_epoch)}")
 
 
 quorum.add_command(add_voter)
 quorum.add_command(remove_voter)
-
-
-async def _of_known_group(ask: Callable[[], Awaitable[DescribeQuorumResponse]]) -> DescribeQuorumResponse:
-    from replica.client.groups.failures import UnknownGroupError
-
-    try:
-        return await ask()
-    except UnknownGroupError as error:
-        raise click.ClickException(f"{error}; check --group, and that replicas were started with it") from error
 
 
 def _rows(described: DescribeQuorumResponse) -> list[dict[str, Any]]:

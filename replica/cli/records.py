@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.client import bootstrap_option, output_option, run, show, timeout_option, view_config
+from replica.cli.client import (
+    EXIT_OUTCOME_UNKNOWN,
+    bootstrap_option,
+    output_option,
+    run,
+    show,
+    text,
+    timeout_option,
+    view_config,
+)
 from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
     from replica.ids import TopicPartition
 
 EXIT_NOT_WRITTEN = 1
-EXIT_OUTCOME_UNKNOWN = 3
 EXIT_NOT_READ = 1
 CONSUME_API_TIMEOUT_MS = 10_000
 CONSUME_CHECK_MIN_MS = 1000
@@ -277,7 +285,7 @@ def _line_of(record: ConsumerRecord, output: str) -> str | bytes:
 
 
 def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode(errors="backslashreplace")
+    return None if content is None else text(content)
 
 
 @click.command()

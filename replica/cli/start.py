@@ -99,38 +99,20 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
     from replica.server.options import ServerOptions
 
     try:
-        return ServerOptions(
-            data_dir=values["data_dir"],
-            listen=values["listen"],
-            voters=parse_entries(values["voter"]),
-            dial=parse_entries(values["dial"]),
-            roles=_roles_from(values["roles"]),
-            advertised_address=values["advertised_address"],
-            peer_listen=values["peer_listen"],
-            rack=values["rack"],
-            cluster_id=values["cluster_id"],
-            replica_id=None if values["replica_id"] is None else ReplicaId(values["replica_id"]),
-            quorum=QuorumConfig(**_given(QuorumConfig, values)),
-            broker=BrokerConfig(**_given(BrokerConfig, values)),
-            controller=ControllerConfig(**_given(ControllerConfig, values)),
-            metadata=MetadataConfig(**_given(MetadataConfig, values)),
-            group=GroupConfig(**_given(GroupConfig, values)),
-            groups=parse_groups(values["group"]),
-            log_level=values["log_level"],
-            metrics_listen=values["metrics_listen"],
-            client_calls_max=values["client_calls_max"],
-            producer_ids_per_hour=values["producer_ids_per_hour"],
-            connections_max=values["connections_max"],
-            request_bytes_max=values["request_bytes_max"],
-            connection_answer_bytes_max=values["connection_answer_bytes_max"],
-            answer_bytes_max=values["answer_bytes_max"],
-            handover_wait_ms=values["handover_wait_ms"],
-            stop_grace_ms=values["stop_grace_ms"],
-            log_flush_offset_checkpoint_interval_ms=values["log_flush_offset_checkpoint_interval_ms"],
-            log_flush_start_offset_checkpoint_interval_ms=values["log_flush_start_offset_checkpoint_interval_ms"],
-            file_delete_delay_ms=values["file_delete_delay_ms"],
-            log_segment_bytes=values["log_segment_bytes"],
-        )
+        given = {field.name: values[field.name] for field in fields(ServerOptions) if field.name in values}
+        given |= {
+            "quorum": QuorumConfig(**_given(QuorumConfig, values)),
+            "broker": BrokerConfig(**_given(BrokerConfig, values)),
+            "controller": ControllerConfig(**_given(ControllerConfig, values)),
+            "metadata": MetadataConfig(**_given(MetadataConfig, values)),
+            "group": GroupConfig(**_given(GroupConfig, values)),
+            "voters": parse_entries(values["voter"]),
+            "dial": parse_entries(values["dial"]),
+            "roles": _roles_from(values["roles"]),
+            "replica_id": None if values["replica_id"] is None else ReplicaId(values["replica_id"]),
+            "groups": parse_groups(values["group"]),
+        }
+        return ServerOptions(**given)
     except (InvalidAddressError, InvalidConfigError) as error:
         raise click.ClickException(str(error)) from error
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import click
 
 from replica.cli.client import bootstrap_option, run, timeout_option, view_config
-from replica.cli.kv_options import OutcomeUnknown
 
 if TYPE_CHECKING:
     from replica.ids import ReplicaId
@@ -92,21 +91,8 @@ def remove_voter(
 
 def _change_each(logs: Sequence[str], change: Callable[[str], Awaitable[str]]) -> None:
     """Change one log after the other, and say each as it is done; the first that fails ends it."""
-
-    async def change_known(log: str) -> str:
-        from replica.client.groups.failures import UnknownGroupError, VotersNotChangedError, VotersUnknownError
-
-        try:
-            return await change(log)
-        except UnknownGroupError as error:
-            raise click.ClickException(f"{error}; check --log, and that replicas were started with it") from error
-        except VotersNotChangedError as error:
-            raise click.ClickException(str(error)) from error
-        except VotersUnknownError as error:
-            raise OutcomeUnknown(f"{error}; `replica quorum describe` shows who votes") from error
-
     for log in dict.fromkeys(logs):
-        click.echo(run(partial(change_known, log)))
+        click.echo(run(partial(change, log)))
 
 
 def _group_of(log: str) -> str | None:

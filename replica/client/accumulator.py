@@ -18,8 +18,8 @@ from itertools import count
 
 from replica.client.delivery import BatchDelivery, Delivery
 from replica.client.partition_queue import PartitionQueue, QueuedBatch
+from replica.client.producer_config import ProducerConfig
 from replica.client.producer_values import (
-    AccumulatorConfig,
     BatchId,
     BufferFullError,
     GivenUp,
@@ -51,10 +51,10 @@ def record_bytes_bound(key: bytes | None, value: bytes | None, headers: tuple[He
 class RecordAccumulator:
     """All batches of one producer. An idempotent one sends nothing before ``on_producer_id``."""
 
-    def __init__(self, config: AccumulatorConfig) -> None:
+    def __init__(self, config: ProducerConfig) -> None:
         self._config = config
         self._batch_bytes = config.batch_bytes
-        self._has_room_up_to = config.buffer_bytes_max - config.record_bytes_max
+        self._has_room_up_to = config.buffer_memory - config.max_request_size
         self._identity: ProducerIdentity | None = None
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._busy: dict[PartitionQueue, None] = {}
@@ -128,7 +128,7 @@ class RecordAccumulator:
 
     def has_room_for(self, size_bytes: int) -> bool:
         """Whether a batch of so many bytes of records would be taken now."""
-        return self._buffered_bytes + HEADER_BYTES + size_bytes <= self._config.buffer_bytes_max
+        return self._buffered_bytes + HEADER_BYTES + size_bytes <= self._config.buffer_memory
 
     def flush(self) -> None:
         """Let all that was taken so far go out without lingering."""
@@ -197,15 +197,15 @@ class RecordAccumulator:
 
     def check_size(self, size_bytes: int) -> None:
         """Raise RecordTooLargeError for a record that makes a batch above the limit."""
-        if HEADER_BYTES + size_bytes > self._config.record_bytes_max:
-            limit_bytes = self._config.record_bytes_max - HEADER_BYTES
+        if HEADER_BYTES + size_bytes > self._config.max_request_size:
+            limit_bytes = self._config.max_request_size - HEADER_BYTES
             raise RecordTooLargeError(f"a record of {size_bytes} bytes is above {limit_bytes}")
 
     def reserve(self, size_bytes: int) -> None:
         """Count so many bytes as buffered, unless they are too many: BufferFullError."""
-        if self._buffered_bytes + size_bytes > self._config.buffer_bytes_max:
+        if self._buffered_bytes + size_bytes > self._config.buffer_memory:
             raise BufferFullError(
-                f"{self._buffered_bytes} of {self._config.buffer_bytes_max} bytes wait to be written; no room for "
+                f"{self._buffered_bytes} of {self._config.buffer_memory} bytes wait to be written; no room for "
                 f"{size_bytes} more"
             )
         self._buffered_bytes += size_bytes

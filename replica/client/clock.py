@@ -30,19 +30,15 @@ class SystemClock:
     """The real clock."""
 
     def now_ms(self) -> int:
-        """Milliseconds of the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
 
     def since_1970_ms(self) -> int:
-        """Milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     async def sleep(self, milliseconds: int) -> None:
-        """Sleep."""
         await asyncio.sleep(milliseconds / 1000)
 
     async def wait(self, event: asyncio.Event, timeout_ms: int | None) -> bool:
-        """Wait, at most so long."""
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await event.wait()

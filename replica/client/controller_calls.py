@@ -16,30 +16,15 @@ from replica.client.connections import Endpoint
 from replica.client.failures import AdminError, ClusterUnreachableError
 from replica.core.messages import (
     AdminRequest,
+    AdminResponse,
     AlterPartitionReassignmentsResponse,
-    AlterTopicResponse,
-    CreateTopicResponse,
     CurrentLeader,
-    DeleteTopicResponse,
-    ElectLeaderResponse,
     InitProducerIdResponse,
-    ListPartitionReassignmentsResponse,
-    UnregisterBrokerResponse,
 )
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
 from replica.rpc.transport import MalformedRequestError, TransportError
 
-AdminResponse = (
-    CreateTopicResponse
-    | DeleteTopicResponse
-    | AlterTopicResponse
-    | ElectLeaderResponse
-    | AlterPartitionReassignmentsResponse
-    | ListPartitionReassignmentsResponse
-    | InitProducerIdResponse
-    | UnregisterBrokerResponse
-)
 ResponseT = TypeVar("ResponseT", bound=AdminResponse)
 
 CERTAINLY_NOT_DONE = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.THROTTLING_QUOTA_EXCEEDED})

@@ -25,7 +25,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from replica.client.delivery import BatchDelivery
-from replica.client.producer_values import AccumulatorConfig, BatchId, GivenUp, ProducerIdentity, ReadyBatch
+from replica.client.producer_config import ProducerConfig
+from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, ReadyBatch
 from replica.ids import TopicPartition
 from replica.records import (
     HEADER_BYTES,
@@ -98,7 +99,7 @@ class PartitionQueue:
     """The batches of one partition that are not settled yet, oldest first. ``identity`` is absent until it is known."""
 
     def __init__(
-        self, topic_partition: TopicPartition, config: AccumulatorConfig, identity: ProducerIdentity | None
+        self, topic_partition: TopicPartition, config: ProducerConfig, identity: ProducerIdentity | None
     ) -> None:
         self.topic_partition = topic_partition
         self._config = config
@@ -120,7 +121,7 @@ class PartitionQueue:
     @property
     def wants_identity(self) -> bool:
         """Whether batches wait for a producer id."""
-        return self._config.enable_idempotence and self._identity is None and bool(self._batches)
+        return self._config.is_idempotent and self._identity is None and bool(self._batches)
 
     @property
     def send_at_ms(self) -> int | None:
@@ -141,7 +142,7 @@ class PartitionQueue:
 
     def adopt(self, identity: ProducerIdentity) -> None:
         """Number what follows from 0 under ``identity``, unless numbers are being given under another one."""
-        if self._identity is None and self._config.enable_idempotence:
+        if self._identity is None and self._config.is_idempotent:
             self._identity, self._next_sequence, self._is_known = identity, 0, False
 
     def open(self, batch: QueuedBatch) -> None:
@@ -183,7 +184,7 @@ class PartitionQueue:
         """Send ``batch`` again after a pause, or give it up if that could write it twice."""
         batch.is_in_flight = False
         batch.may_be_written |= may_be_written
-        if batch.may_be_written and not self._config.enable_idempotence:
+        if batch.may_be_written and not self._config.is_idempotent:
             return self.give_up(batch)
         backoff_ms = self._config.retry_backoff_ms << min(batch.attempts - 1, 16)
         batch.retry_at_ms = now_ms + min(backoff_ms, self._config.retry_backoff_max_ms)
@@ -237,11 +238,11 @@ class PartitionQueue:
         return None
 
     def _takes_new(self, in_flight: int) -> bool:
-        if not self._config.enable_idempotence:
-            return in_flight < self._config.max_in_flight
+        if not self._config.is_idempotent:
+            return in_flight < self._config.max_in_flight_requests_per_connection
         if self._identity is None or self._has_hole:
             return False
-        return in_flight < (self._config.max_in_flight if self._is_known else 1)
+        return in_flight < (self._config.max_in_flight_requests_per_connection if self._is_known else 1)
 
     def _numbered(self, batch: QueuedBatch) -> RecordBatch:
         records = batch.encode(self._config.compression)

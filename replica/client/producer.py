@@ -80,13 +80,13 @@ class Producer(Closing):
     ) -> None:
         self._config = config or ProducerConfig()
         self._view = ClusterView(bootstrap, view_config, connections=connections, clock=clock)
-        self._accumulator = RecordAccumulator(self._config.accumulator())
+        self._accumulator = RecordAccumulator(self._config)
         self._random = random or Random()
         self._routes: dict[str, Route] = {}
         self._backlogs: dict[str, Backlog] = {}
         self._sender = Sender(self._accumulator, self._view, self._config)
         self._taken_bytes_at_pause = 0
-        self._bulk_bytes = min(self._config.batch_size, self._config.max_request_size) - HEADER_BYTES
+        self._bulk_bytes = self._config.batch_bytes - HEADER_BYTES
 
     def send(
         self,
@@ -121,7 +121,11 @@ class Producer(Closing):
         if route is None or (self._backlogs and topic in self._backlogs):
             delivery = self._park(topic, partition, size, (value, key, headers, at_ms))
         else:
-            delivery = self._take(route.queue(partition, key, size), size, value, key, headers, at_ms)
+            queue = route.queue(partition, key, size)
+            now_ms = self._view.clock.now_ms
+            delivery = self._accumulator.append(queue, size, value, key, headers, at_ms, now_ms)
+            if delivery.position == 0:
+                self._sender.expect(delivery.batch)
         if on_delivery is not None:
             delivery.tell(on_delivery)
         return delivery
@@ -191,21 +195,6 @@ class Producer(Closing):
 
     # --- where to ---------------------------------------------------------------------------------------------------
 
-    def _take(
-        self,
-        queue: PartitionQueue,
-        size_bytes: int,
-        value: bytes | None,
-        key: bytes | None,
-        headers: tuple[Header, ...],
-        timestamp_ms: int,
-    ) -> Delivery:
-        clock = self._view.clock
-        delivery = self._accumulator.append(queue, size_bytes, value, key, headers, timestamp_ms, clock.now_ms)
-        if delivery.position == 0:
-            self._sender.expect(delivery.batch)
-        return delivery
-
     def _route(self, topic: str) -> Route | None:
         """The way of a topic's records by what is known now; absent where nothing is."""
         known, image = self._routes.get(topic), self._view.topic(topic)
@@ -232,7 +221,10 @@ class Producer(Closing):
             self._sender.check_failure()
             queue = self._known_route(topic).queue(partition, record[1], size_bytes)
             self._accumulator.release(room_bytes)
-            self._take(queue, size_bytes, *record).tell(parked.settled_like)
+            delivery = self._accumulator.append(queue, size_bytes, *record, self._view.clock.now_ms)
+            if delivery.position == 0:
+                self._sender.expect(delivery.batch)
+            delivery.tell(parked.settled_like)
 
         def fail(error: WriteError) -> None:
             self._accumulator.release(room_bytes)

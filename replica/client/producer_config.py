@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from replica.client.producer_values import MAX_IN_FLIGHT_OF_IDEMPOTENT, AccumulatorConfig
 from replica.records import Compression
+
+MAX_IN_FLIGHT = 5
+"""A leader remembers so many batches of a producer: with more in flight it could not tell each repetition."""
 
 
 class Acks(IntEnum):
@@ -27,10 +29,11 @@ class ProducerConfig:
 
     ``enable_idempotence`` writes each record at most once and in order, whatever is lost on the way; by default it is
     on with ``acks`` ALL, and it cannot be had without. ``max_in_flight_requests_per_connection`` counts batches of one
-    partition. ``batch_size`` is the most that a batch takes, before compression; nothing is set aside for it, and no
-    batch waits to be full while nothing is in flight. ``max_block_ms`` bounds how long a record waits for its topic to
-    be known, and ``ready`` for room in the buffer; ``delivery_timeout_ms`` all that comes after, from a batch's first
-    record on. A batch lingers for ``linger_ms`` only while another of its partition is in flight.
+    partition; without idempotence order holds across retries only with one, and a write whose outcome is unknown is
+    never repeated. ``batch_size`` is the most that a batch takes, before compression; nothing is set aside for it, and
+    no batch waits to be full while nothing is in flight. ``max_block_ms`` bounds how long a record waits for its topic
+    to be known, and ``ready`` for room in the buffer; ``delivery_timeout_ms`` all that comes after, from a batch's
+    first record on. A batch lingers for ``linger_ms`` only while another of its partition is in flight.
     """
 
     acks: Acks = Acks.ALL
@@ -40,7 +43,7 @@ class ProducerConfig:
     max_request_size: int = 1 << 20
     compression: Compression = Compression.NONE
     enable_idempotence: bool | None = None
-    max_in_flight_requests_per_connection: int = MAX_IN_FLIGHT_OF_IDEMPOTENT
+    max_in_flight_requests_per_connection: int = MAX_IN_FLIGHT
     max_block_ms: int = 60_000
     request_timeout_ms: int = 30_000
     delivery_timeout_ms: int = 120_000
@@ -50,38 +53,34 @@ class ProducerConfig:
     def __post_init__(self) -> None:
         if self.enable_idempotence and self.acks is not Acks.ALL:
             raise ValueError(f"idempotence needs acks ALL, not {self.acks.name}; set one of the two otherwise")
-        if self.max_block_ms <= 0 or self.request_timeout_ms <= 0:
-            raise ValueError(
-                f"max_block_ms ({self.max_block_ms}) and request_timeout_ms ({self.request_timeout_ms}) must be above 0"
-            )
-        if self.max_in_flight_requests_per_connection > MAX_IN_FLIGHT_OF_IDEMPOTENT:
+        if self.linger_ms < 0:
+            raise ValueError(f"linger_ms is {self.linger_ms}; it must not be below 0")
+        times = ("max_block_ms", "request_timeout_ms", "retry_backoff_ms", "retry_backoff_max_ms")
+        for name in ("batch_size", "max_request_size", "max_in_flight_requests_per_connection", *times):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
+        if self.max_in_flight_requests_per_connection > MAX_IN_FLIGHT:
             raise ValueError(
                 f"max_in_flight_requests_per_connection is {self.max_in_flight_requests_per_connection}; it must be "
-                f"at most {MAX_IN_FLIGHT_OF_IDEMPOTENT}"
+                f"at most {MAX_IN_FLIGHT}"
             )
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ValueError(
                 f"delivery_timeout_ms ({self.delivery_timeout_ms}) must be at least linger_ms + request_timeout_ms "
                 f"({self.linger_ms} + {self.request_timeout_ms}), or no attempt has its time"
             )
-        self.accumulator()
+        if self.max_request_size > self.buffer_memory:
+            raise ValueError(
+                f"max_request_size ({self.max_request_size}) must be at most buffer_memory ({self.buffer_memory}), or "
+                "a record could fit nowhere"
+            )
 
     @property
     def is_idempotent(self) -> bool:
         """Whether records are numbered."""
         return self.acks is Acks.ALL if self.enable_idempotence is None else self.enable_idempotence
 
-    def accumulator(self) -> AccumulatorConfig:
-        """The accumulator's share of the settings."""
-        return AccumulatorConfig(
-            linger_ms=self.linger_ms,
-            batch_bytes=min(self.batch_size, self.max_request_size),
-            record_bytes_max=self.max_request_size,
-            buffer_bytes_max=self.buffer_memory,
-            max_in_flight=self.max_in_flight_requests_per_connection,
-            delivery_timeout_ms=self.delivery_timeout_ms,
-            retry_backoff_ms=self.retry_backoff_ms,
-            retry_backoff_max_ms=self.retry_backoff_max_ms,
-            enable_idempotence=self.is_idempotent,
-            compression=self.compression,
-        )
+    @property
+    def batch_bytes(self) -> int:
+        """How large a batch gets, before compression; a record that is larger goes alone."""
+        return min(self.batch_size, self.max_request_size)

@@ -7,12 +7,13 @@ deadlines are the accumulator's; judging an attempt is ``attempts``' work. Sourc
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from replica.client.accumulator import RecordAccumulator
 from replica.client.asking import NEEDS_NEW_VIEW, Failed
-from replica.client.attempts import Ending, verdict_of
+from replica.client.attempts import Ending, Verdict, verdict_of
 from replica.client.clock import Deadline, wait_task
 from replica.client.cluster_view import ClusterView
 from replica.client.controller_calls import ControllerCalls
@@ -127,13 +128,32 @@ class Sender:
     # --- the loop ---------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Send until stopped. A mistake of ours here must not leave anybody waiting for ever."""
+        """Send what is due, give up what is late, sleep until either is due again.
+
+        A mistake of ours here must not leave anybody waiting for ever.
+        """
         try:
-            await self._send_until_stopped()
+            while not self._is_stopping and self._failure is None:
+                now_ms = self._view.clock.now_ms()
+                for given_up in self._accumulator.expire(now_ms):
+                    self._on_given_up(given_up)
+                if self._accumulator.wants_producer_id and self._identifying is None:
+                    self._identifying = self._begun(self._identify())
+                for ready in self._accumulator.drain(now_ms):
+                    self._attempts.add(self._begun(self._attempt(ready)))
+                deadline_ms = self._accumulator.deadline_ms
+                self._wake.clear()
+                left_ms = None if deadline_ms is None else max(0, deadline_ms - self._view.clock.now_ms())
+                await self._view.clock.wait(self._wake, left_ms)
         except BaseException as error:
             self._fail(error)
             if not isinstance(error, Exception):
                 raise  # Somebody wants this task, or the program, to end.
+
+    def _begun(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._on_task_end)
+        return task
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
         self._attempts.discard(task)
@@ -149,25 +169,6 @@ class Sender:
         self._waiting.clear()
         self._settled.set()
         self._wake.set()
-
-    async def _send_until_stopped(self) -> None:
-        """Send what is due, give up what is late, sleep until either is due again."""
-        while not self._is_stopping and self._failure is None:
-            now_ms = self._view.clock.now_ms()
-            for given_up in self._accumulator.expire(now_ms):
-                self._on_given_up(given_up)
-            if self._accumulator.wants_producer_id and self._identifying is None:
-                self._identifying = asyncio.create_task(self._identify())
-                self._identifying.add_done_callback(self._on_task_end)
-            for ready in self._accumulator.drain(now_ms):
-                task = asyncio.create_task(self._attempt(ready))
-                self._attempts.add(task)
-                task.add_done_callback(self._on_task_end)
-            deadline_ms = self._accumulator.deadline_ms
-            self._wake.clear()
-            await self._view.clock.wait(
-                self._wake, None if deadline_ms is None else max(0, deadline_ms - self._view.clock.now_ms())
-            )
 
     async def _identify(self) -> None:
         """Get a producer id; batches wait for it no longer than for anything else."""
@@ -195,13 +196,14 @@ class Sender:
 
     async def _attempt(self, ready: ReadyBatch) -> None:
         attempt = await self._sent(ready)
+        verdict = verdict_of(attempt)
         waiting = self._waiting.get(ready.batch_id)
         if waiting is not None:
             waiting.last = attempt
-            waiting.in_doubt |= verdict_of(attempt).may_be_written
+            waiting.in_doubt |= verdict.may_be_written
         if self._is_misdirected(ready.topic_partition, attempt):
             self._leaders.on_unreachable(ready.topic_partition)
-        self._tell_accumulator(ready.batch_id, attempt)
+        self._on_ended(ready.batch_id, attempt, verdict)
         self._wake.set()
 
     def _is_misdirected(self, name: TopicPartition, attempt: ProduceResponse | TransportError) -> bool:
@@ -238,35 +240,30 @@ class Sender:
         assert isinstance(answer, ProduceResponse), answer
         return answer
 
-    def _tell_accumulator(self, batch_id: BatchId, attempt: ProduceResponse | TransportError) -> None:
-        verdict, now_ms = verdict_of(attempt), self._view.clock.now_ms()
+    # --- what becomes of the records --------------------------------------------------------------------------------
+
+    def _on_ended(self, batch_id: BatchId, attempt: ProduceResponse | TransportError, verdict: Verdict) -> None:
+        """Have the accumulator hear how an attempt has ended, and the records what has become of them, if anything."""
+        now_ms, may_be_written = self._view.clock.now_ms(), verdict.may_be_written
         given_up: GivenUp | None = None
         match verdict.ending:
             case Ending.WRITTEN:
                 self._accumulator.on_written(batch_id)
-                self._on_written(batch_id, attempt)
+                waiting = self._waiting.pop(batch_id, None)
+                if waiting is not None:  # Else it was given up before, and said that it may be written.
+                    assert isinstance(attempt, ProduceResponse), attempt
+                    waiting.delivery.written(attempt.base_offset, attempt.leader_epoch)
+                    self._settled.set()
             case Ending.RETRIABLE:
-                given_up = self._accumulator.on_retriable(
-                    batch_id, may_be_written=verdict.may_be_written, now_ms=now_ms
-                )
+                given_up = self._accumulator.on_retriable(batch_id, may_be_written=may_be_written, now_ms=now_ms)
             case Ending.OUT_OF_ORDER:
                 given_up = self._accumulator.on_out_of_order(batch_id, now_ms=now_ms)
             case Ending.REFUSED:
-                given_up = self._accumulator.on_refused(batch_id, may_be_written=verdict.may_be_written)
+                given_up = self._accumulator.on_refused(batch_id, may_be_written=may_be_written)
             case _:
                 assert_never(verdict.ending)
         if given_up is not None:
             self._on_given_up(given_up)
-
-    # --- what becomes of the records --------------------------------------------------------------------------------
-
-    def _on_written(self, batch_id: BatchId, attempt: ProduceResponse | TransportError) -> None:
-        waiting = self._waiting.pop(batch_id, None)
-        if waiting is None:
-            return  # Given up before; it was said that it may be written.
-        assert isinstance(attempt, ProduceResponse), attempt
-        waiting.delivery.written(attempt.base_offset, attempt.leader_epoch)
-        self._settled.set()
 
     def _on_given_up(self, given_up: GivenUp) -> None:
         waiting = self._waiting.pop(given_up.batch_id, None)

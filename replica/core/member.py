@@ -154,7 +154,12 @@ class Member:
             if self._has_moved(now_ms):
                 has_moved = True
                 self._settle_metadata(now_ms)
-            self._maybe_settle_broker(now_ms)
+            broker = self.broker
+            if broker is not None and (
+                broker.has_news or (broker.deadline_ms is not None and broker.deadline_ms <= now_ms)
+            ):
+                flushed_end_offset = self._log.log.flushed_end_offset
+                broker.settle(self._metadata, self._log.leader_id, now_ms, flushed_end_offset=flushed_end_offset)
             if self._is_halted() or not self._hand_over(now_ms):
                 break
         else:
@@ -176,14 +181,6 @@ class Member:
         self.controller.settle(self._metadata, now_ms)
         if self.broker is not None:
             self.broker.has_news = True
-
-    def _maybe_settle_broker(self, now_ms: int) -> None:
-        broker = self.broker
-        if broker is not None and (
-            broker.has_news or (broker.deadline_ms is not None and broker.deadline_ms <= now_ms)
-        ):
-            flushed_end_offset = self._log.log.flushed_end_offset
-            broker.settle(self._metadata, self._log.leader_id, now_ms, flushed_end_offset=flushed_end_offset)
 
     def _hand_over(self, now_ms: int) -> bool:
         """Pass on what the parts ask of each other; whether there was anything."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica.core.effects import LogRange, ReplyWithRecords
+from replica.core.effects import ReplyWithRecords
 from replica.ids import Offset, TopicPartition
 
 Read = Callable[[TopicPartition, Offset, Offset, int], bytes | None]
@@ -26,15 +26,11 @@ def read_ranges(reply: ReplyWithRecords, read: Read) -> dict[TopicPartition, byt
     for log_range in reply.ranges:
         if left_bytes <= 0 and any(records.values()):
             break
-        data = _read_range(log_range, left_bytes, read)
+        max_bytes = min(log_range.max_bytes, left_bytes)
+        data = read(log_range.topic_partition, log_range.start_offset, log_range.end_offset, max_bytes)
         if data is None:
             records[log_range.topic_partition] = None
         elif not any(records.values()) or len(data) <= left_bytes:
             records[log_range.topic_partition] = data
             left_bytes -= len(data)
     return records
-
-
-def _read_range(log_range: LogRange, left_bytes: int, read: Read) -> bytes | None:
-    max_bytes = min(log_range.max_bytes, left_bytes)
-    return read(log_range.topic_partition, log_range.start_offset, log_range.end_offset, max_bytes)

@@ -18,7 +18,6 @@ from typing import Any
 from replica.core import messages as m
 from replica.core.config import ReplicaConfig
 from replica.core.controller.controller import CONTROLLER_REQUESTS
-from replica.core.deadlines import Deadlines
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
@@ -50,6 +49,7 @@ from replica.core.quorum import QuorumLog
 from replica.core.quorum.quorum_log import QUORUM_REQUESTS
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
+from replica.deadlines import Deadlines
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
 from replica.machines import AppliedLog

@@ -19,6 +19,7 @@ from msgspec import Struct
 from replica.core.effects import Effect, Halt
 from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum import QuorumLog
+from replica.core.quorum.snapshot_header import split_snapshot
 from replica.ids import Offset, TopicPartition
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot, SnapshotView
 
@@ -77,7 +78,7 @@ class Snapshotting:
             return
         snapshot_id = recovered.snapshots[-1].id
         try:
-            self._machine.restore(Snapshot(id=snapshot_id, data=self._log.machine_state(recovered.snapshot)))
+            self._machine.restore(Snapshot(id=snapshot_id, data=split_snapshot(recovered.snapshot)[1]))
         except ForeignSnapshotError as error:
             self._halt(
                 not_for_this_replica(self._log.topic_partition, f"the snapshot at {snapshot_id.end_offset}", error)

@@ -3,8 +3,7 @@
 The way of a command, file by file: ``entries`` is what a record of the log says; ``batches`` is how committed records
 come in; ``applied`` folds them, at the log time that ``log_time`` has stamped, past the ``sessions`` that make every
 command count once, into a ``machine``; ``outcomes`` is what comes out. ``snapshots`` is the whole state as bytes, and
-``client_session`` the client's side of a session; ``description`` is what a log says of its machine. Below them:
-``deadlines``.
+``client_session`` the client's side of a session; ``description`` is what a log says of its machine.
 
 The machines: ``key_value``, the built-in one; ``counter`` and ``lock``, small enough to learn from. ``registry`` finds
 them by name, and those that others have brought. But for that one, nothing here knows a clock, a file or a network.
@@ -52,47 +51,3 @@ from replica.machines.outcomes import (
     encode_outcome,
 )
 from replica.machines.sessions import SessionLimits
-
-__all__ = [
-    "Answered",
-    "AppliedEntry",
-    "AppliedLog",
-    "ClientSession",
-    "CloseSession",
-    "CommittedBatch",
-    "CorruptSnapshotError",
-    "DescribeMachine",
-    "Done",
-    "EncodedState",
-    "Entry",
-    "ForeignSnapshotError",
-    "InvalidCommandError",
-    "KeepSessionAlive",
-    "LeaderClock",
-    "MachineDescription",
-    "MachineFailedError",
-    "MachineMismatchError",
-    "MalformedEntry",
-    "OpenSession",
-    "Outcome",
-    "PlainCommand",
-    "Refusal",
-    "Refused",
-    "SessionCommand",
-    "SessionId",
-    "SessionLimits",
-    "SessionOpened",
-    "Snapshot",
-    "SnapshotId",
-    "SnapshotView",
-    "StateMachine",
-    "StateView",
-    "Tick",
-    "Trait",
-    "committed_batch",
-    "decode_entry",
-    "decode_outcome",
-    "definitely_not_applied",
-    "encode_entry",
-    "encode_outcome",
-]

@@ -105,9 +105,7 @@ _FORMAT: Format[Entry] = Format(
 )
 
 
-def encode_entry(entry: Entry) -> bytes:
-    """Encode one entry."""
-    return _FORMAT.encode(entry)
+encode_entry = _FORMAT.encode
 
 
 def decode_entry(data: bytes) -> Entry | MalformedEntry:

@@ -15,6 +15,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from replica.deadlines import Deadlines
 from replica.encoding import (
     COUNT,
     POSITIVE,
@@ -27,7 +28,6 @@ from replica.encoding import (
     Optional,
     Row,
 )
-from replica.machines.deadlines import Deadlines
 from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
 
 NAME_CHARACTERS_MAX = 1_000
@@ -118,19 +118,9 @@ _REPLY = Format(Fields(LockReply, error=Optional(Enumeration(LockError)), holdin
 _SNAPSHOT = Format(Fields(_Snapshot, next_token=POSITIVE, time_ms=COUNT, holdings=Row(_HOLDING)))
 
 
-def encode_command(command: LockCommand) -> bytes:
-    """Encode a command for the log."""
-    return _COMMAND.encode(command)
-
-
-def encode_request(request: DescribeLock) -> bytes:
-    """Encode a question."""
-    return _REQUEST.encode(request)
-
-
-def decode_reply(data: bytes) -> LockReply:
-    """Decode the reply to a command or a question. Raises MalformedError."""
-    return _REPLY.decode(data)
+encode_command, encode_request = _COMMAND.encode, _REQUEST.encode
+decode_reply = _REPLY.decode
+"""Of a command or a question. Raises MalformedError."""
 
 
 class LockView(Struct, frozen=True, kw_only=True):
@@ -153,7 +143,7 @@ class LockMachine(StateMachine):
         self._next_token = 1
         self._time_ms = 0
         self._holdings: dict[str, Holding] = {}
-        self._deadlines: Deadlines[str] = Deadlines()
+        self._deadlines = Deadlines[str]()
 
     def traits(self) -> Mapping[str, int]:
         """The bounds that a command is refused by."""
@@ -167,7 +157,7 @@ class LockMachine(StateMachine):
     def advance(self, time_ms: int) -> None:
         """Take the locks from those that were not heard of."""
         self._time_ms = time_ms
-        for name in self._deadlines.expire(time_ms):
+        for name in self._deadlines.take_due(time_ms):
             del self._holdings[name]
 
     def apply(self, command: bytes, *, time_ms: int) -> bytes:
@@ -201,7 +191,7 @@ class LockMachine(StateMachine):
         self._next_token = state.next_token
         self._time_ms = state.time_ms
         self._holdings = {}
-        self._deadlines = Deadlines()
+        self._deadlines = Deadlines[str]()
         for holding in state.holdings:
             self._hold(holding)
 
@@ -219,7 +209,7 @@ class LockMachine(StateMachine):
                 if self._held_by(name, token) is None:
                     return LockError.NOT_HELD
                 del self._holdings[name]
-                self._deadlines.remove(name)
+                self._deadlines.set(name, None)
                 return None
             case _:
                 assert_never(command)

@@ -101,14 +101,8 @@ OUTCOME: OneOf[Outcome] = OneOf(
 _FORMAT: Format[Outcome] = Format(OUTCOME)
 
 
-def encode_outcome(outcome: Outcome) -> bytes:
-    """Encode one outcome."""
-    return _FORMAT.encode(outcome)
-
-
-def decode_outcome(data: bytes) -> Outcome:
-    """Decode one outcome. Raises MalformedError."""
-    return _FORMAT.decode(data)
+encode_outcome, decode_outcome = _FORMAT.encode, _FORMAT.decode
+"""Of one outcome. What cannot be read raises MalformedError."""
 
 
 def refused(refusal: Refusal, message: str) -> Refused:

@@ -29,8 +29,8 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from replica.deadlines import Deadlines
 from replica.encoding import COUNT, POSITIVE, Fields, Row
-from replica.machines.deadlines import Deadlines
 from replica.machines.entries import SessionCommand, SessionId
 from replica.machines.outcomes import OUTCOME, Done, Outcome, Refusal, Refused, SessionOpened, refused, size_bytes
 
@@ -169,7 +169,7 @@ class SessionTable:
     def __init__(self, limits: SessionLimits) -> None:
         self.limits = limits
         self._sessions: dict[SessionId, _Session] = {}
-        self._deadlines: Deadlines[int] = Deadlines()
+        self._deadlines = Deadlines[int]()
         self._kept_bytes = 0
         self._views = 0
         """How many views were taken."""
@@ -179,7 +179,7 @@ class SessionTable:
 
     def expire(self, time_ms: int) -> None:
         """Let the sessions go that were not heard of for too long."""
-        for session_id in self._deadlines.expire(time_ms):
+        for session_id in self._deadlines.take_due(time_ms):
             self._kept_bytes -= self._sessions.pop(SessionId(session_id)).kept_bytes
 
     def open(self, session_id: SessionId, *, ttl_ms: int, time_ms: int) -> Outcome:
@@ -204,7 +204,7 @@ class SessionTable:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._kept_bytes -= session.kept_bytes
-        self._deadlines.remove(session_id)
+        self._deadlines.set(session_id, None)
         return Done()
 
     def outcome_of(self, command: SessionCommand, *, time_ms: int) -> Outcome | None:
@@ -232,7 +232,7 @@ class SessionTable:
     def restore(self, states: tuple[SessionState, ...]) -> None:
         """Let these, which ``sessions_failure`` has nothing against, be all sessions."""
         self._sessions = {}
-        self._deadlines = Deadlines()
+        self._deadlines = Deadlines[int]()
         self._kept_bytes = 0
         for state in states:
             session = _Session(state.ttl_ms, self._views)

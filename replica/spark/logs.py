@@ -13,7 +13,7 @@ from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Closing, Connections
 from replica.client.failures import ClusterUnreachableError, ReadFailedError, UnknownTopicError
-from replica.client.leader_calls import LeaderCalls, newest
+from replica.client.leader_calls import LeaderCalls, LeaderRequest, ResponseT, newest
 from replica.core.messages import (
     CurrentLeader,
     ListOffsetsResponse,
@@ -25,8 +25,6 @@ from replica.ids import Epoch, Offset, TopicId, TopicPartition
 from replica.spark.errors import PartitionUnreadableError, TopicTruncatedError, UnreachableError
 from replica.spark.options import ConnectionOptions
 from replica.spark.values import LogBounds, Position, TopicLayout
-
-_EpochQuestion = Callable[[CurrentLeader], OffsetForLeaderEpochRequest]
 
 TOPIC_WAIT_MS = 5000
 """How long a topic may be unknown to the brokers before it is taken not to exist: they hear of a new one late."""
@@ -101,7 +99,7 @@ class TopicLogs(Closing):
         Goes back from the leader's own epoch, one question each, over as many epochs as lie behind the offset. A leader
         older than ``known_epoch`` is not asked: it would name its own epoch for records that it does not have.
         """
-        answer = await self._newest_epoch(name, known_epoch)
+        answer = await self._epoch_end(name, None, known_epoch)
         end = answer.answer
         if end is None or answer.log_start_offset is None or offset <= answer.log_start_offset:
             return Position(offset=offset)
@@ -130,44 +128,35 @@ class TopicLogs(Closing):
             found = f"the leader's log leaves it at offset {end.end_offset}, where its epoch {end.epoch} ends"
             raise TopicTruncatedError(name, position.offset, epoch, found)
 
-    async def _newest_epoch(self, name: TopicPartition, known_epoch: Epoch | None) -> OffsetForLeaderEpochResponse:
-        """The leader's own epoch, and where its log ends."""
-
-        def request_for(leader: CurrentLeader) -> OffsetForLeaderEpochRequest:
-            epoch = newest(leader.leader_epoch, known_epoch)
-            return self._epoch_request(name, epoch, epoch)
-
-        return await self._ask_epoch(name, request_for)
-
     async def _epoch_end(
-        self, name: TopicPartition, epoch: Epoch, known_epoch: Epoch | None
+        self, name: TopicPartition, epoch: Epoch | None, known_epoch: Epoch | None
     ) -> OffsetForLeaderEpochResponse:
+        """Where an epoch ends in the leader's log; without one, the leader's own."""
+
         def request_for(leader: CurrentLeader) -> OffsetForLeaderEpochRequest:
-            return self._epoch_request(name, epoch, newest(leader.leader_epoch, known_epoch))
+            known = newest(leader.leader_epoch, known_epoch)
+            return OffsetForLeaderEpochRequest(
+                topic_partition=name,
+                leader_epoch=known if epoch is None else epoch,
+                cluster_id=self._view.config.cluster_id,
+                current_leader_epoch=known,
+            )
 
-        return await self._ask_epoch(name, request_for)
-
-    def _epoch_request(
-        self, name: TopicPartition, epoch: Epoch, current_leader_epoch: Epoch
-    ) -> OffsetForLeaderEpochRequest:
-        return OffsetForLeaderEpochRequest(
-            topic_partition=name,
-            leader_epoch=epoch,
-            cluster_id=self._view.config.cluster_id,
-            current_leader_epoch=current_leader_epoch,
-        )
-
-    async def _ask_epoch(self, name: TopicPartition, request_for: _EpochQuestion) -> OffsetForLeaderEpochResponse:
-        try:
-            return await self._leaders.ask(name, request_for, OffsetForLeaderEpochResponse, self._view.deadline())
-        except ReadFailedError as error:
-            raise PartitionUnreadableError(str(error)) from error
+        return await self._ask(name, request_for, OffsetForLeaderEpochResponse)
 
     async def _list(self, name: TopicPartition, known_epoch: Epoch | None, *, latest: bool) -> Offset:
         question = self._leaders.offsets_question(name, latest=latest, known_epoch=known_epoch)
-        try:
-            answer = await self._leaders.ask(name, question, ListOffsetsResponse, self._view.deadline())
-        except ReadFailedError as error:
-            raise PartitionUnreadableError(str(error)) from error
+        answer = await self._ask(name, question, ListOffsetsResponse)
         assert answer.offset is not None, answer
         return answer.offset
+
+    async def _ask(
+        self,
+        name: TopicPartition,
+        request_for: Callable[[CurrentLeader], LeaderRequest],
+        response_type: type[ResponseT],
+    ) -> ResponseT:
+        try:
+            return await self._leaders.ask(name, request_for, response_type, self._view.deadline())
+        except ReadFailedError as error:
+            raise PartitionUnreadableError(str(error)) from error

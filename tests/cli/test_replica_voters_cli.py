@@ -121,4 +121,4 @@ def test_a_log_that_is_not_there_is_named(server: GroupServer) -> None:
     """A wrong name is told at once, with what to check."""
     result = quorum(server, "remove-voter", "--log", "nonsense", "--voter", 2)
     assert result.exit_code == 1
-    assert result.output.startswith("Error: no replica that was asked has a group 'nonsense'; check --log")
+    assert result.output.startswith("Error: no replica that was asked has a group 'nonsense'; check --group or --log")

@@ -6,8 +6,8 @@ import pytest
 
 from replica.client.accumulator import RecordAccumulator, record_bytes_bound
 from replica.client.delivery import Delivery
+from replica.client.producer_config import ProducerConfig
 from replica.client.producer_values import (
-    AccumulatorConfig,
     BatchId,
     BufferFullError,
     GivenUp,
@@ -31,12 +31,13 @@ def accumulator_of(
     enable_idempotence: bool = True,
     compression: Compression = Compression.NONE,
 ) -> RecordAccumulator:
-    config = AccumulatorConfig(
+    config = ProducerConfig(
         linger_ms=LINGER_MS,
-        batch_bytes=batch_bytes,
-        record_bytes_max=5000,
-        buffer_bytes_max=20_000,
-        max_in_flight=max_in_flight,
+        batch_size=batch_bytes,
+        max_request_size=5000,
+        buffer_memory=20_000,
+        max_in_flight_requests_per_connection=max_in_flight,
+        request_timeout_ms=TIMEOUT_MS - LINGER_MS,
         delivery_timeout_ms=TIMEOUT_MS,
         retry_backoff_ms=BACKOFF_MS,
         retry_backoff_max_ms=4 * BACKOFF_MS,
@@ -460,18 +461,17 @@ def test_memory_has_a_limit() -> None:
     ("wrong", "message"),
     [
         ({"linger_ms": -1}, "must not be below 0"),
-        ({"batch_bytes": 0}, "must be above 0"),
-        ({"max_in_flight": 0}, "must be above 0"),
-        ({"max_in_flight": 6}, "with idempotence it must not be above 5"),
-        ({"delivery_timeout_ms": 5, "linger_ms": 5}, "given up before they are sent"),
-        ({"batch_bytes": 2 << 20}, "a record could fit nowhere"),
+        ({"batch_size": 0}, "must be above 0"),
+        ({"max_in_flight_requests_per_connection": 0}, "must be above 0"),
+        ({"max_in_flight_requests_per_connection": 6}, "must be at most 5"),
+        ({"delivery_timeout_ms": 5, "linger_ms": 5}, "no attempt has its time"),
+        ({"max_request_size": 64 << 20}, "a record could fit nowhere"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_is_refused(wrong: dict[str, int], message: str) -> None:
     """Each limit is checked at the start, alone and against the others."""
-    AccumulatorConfig(max_in_flight=6, enable_idempotence=False)
     with pytest.raises(ValueError, match=message):
-        AccumulatorConfig(**wrong)  # type: ignore[arg-type]  # the table holds whole numbers for fields of that type
+        ProducerConfig(**wrong)  # type: ignore[arg-type]  # the table holds whole numbers for fields of that type
 
 
 def test_the_encoded_batch_is_what_the_format_says() -> None:

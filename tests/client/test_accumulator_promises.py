@@ -13,7 +13,8 @@ from random import Random
 import pytest
 
 from replica.client.accumulator import RecordAccumulator, record_bytes_bound
-from replica.client.producer_values import AccumulatorConfig, BatchId, GivenUp, ProducerIdentity, ReadyBatch
+from replica.client.producer_config import ProducerConfig
+from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, ReadyBatch
 from replica.ids import TopicPartition
 from replica.records import RecordBatch, decode_records, increment_sequence
 
@@ -73,8 +74,13 @@ class Walk:
         self.written: set[BatchId] = set()
         self.given_up: dict[BatchId, GivenUp] = {}
         self.accumulator = RecordAccumulator(
-            AccumulatorConfig(
-                linger_ms=3, batch_bytes=150, delivery_timeout_ms=600, retry_backoff_ms=4, retry_backoff_max_ms=30
+            ProducerConfig(
+                linger_ms=3,
+                batch_size=150,
+                request_timeout_ms=500,
+                delivery_timeout_ms=600,
+                retry_backoff_ms=4,
+                retry_backoff_max_ms=30,
             )
         )
         self.accumulator.on_producer_id(ProducerIdentity(producer_id=1, producer_epoch=0))

@@ -38,7 +38,7 @@ VALUE_MODULES = frozenset(
     | {"math", "msgspec", "operator", "random", "re", "string", "typing", "types"}
 )
 ENCODING = "replica.encoding"
-BASE_LAYER = ("replica.ids", "replica.errors", "replica.bounds", "replica.voters")
+BASE_LAYER = ("replica.ids", "replica.errors", "replica.bounds", "replica.voters", "replica.deadlines")
 PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
 READERS = (
@@ -165,7 +165,7 @@ RULES = (
         forbids=lambda found: is_outside(
             found.name,
             *(VALUE_MODULES - {"random"} | {"hashlib", "struct", "sortedcontainers"}),
-            *("replica.machines", "replica.records", ENCODING, "replica.ids", "replica.errors"),
+            *("replica.machines", "replica.records", ENCODING, "replica.deadlines", "replica.ids", "replica.errors"),
             REGISTRY_MODULE,
         ),
     ),

@@ -170,7 +170,7 @@ class Meddler(Observer):
         """See ``Observer``: observers see a step before it is judged."""
         if node.core is None or not step.is_whole or node.replica_id != 2:
             return
-        machine = node.core.groups[STORE]._state.machine
+        machine = node.core.groups[STORE].machine
         machine.log_time_ms += machine.applied_offset > 20
         machine._digest = None  # As it is whenever something was applied.
 

@@ -115,20 +115,17 @@ class QuestionSender:
             cluster_id=self._view.config.cluster_id,
         )
         answer = await self._view.ask(kind.endpoint, request, QueryResponse, timeout_ms)
-        if isinstance(answer, Failed):
-            for asked in batch:
-                asked.settle(answer)
-        elif answer.error is ErrorCode.MESSAGE_TOO_LARGE and len(batch) > 1:
+        if isinstance(answer, QueryResponse) and answer.error is ErrorCode.MESSAGE_TOO_LARGE and len(batch) > 1:
             for asked in batch:
                 asked.travels_alone = True
             self._waiting.setdefault(kind, deque()).extendleft(reversed(batch))
-        elif answer.error is not ErrorCode.NONE:
-            for asked in batch:
-                asked.settle(answer)
-        elif len(answer.outcomes) != len(batch):
-            wrong = Failed(reason=f"{kind.endpoint} gave {len(answer.outcomes)} answers to {len(batch)} questions")
-            for asked in batch:
-                asked.settle(wrong)
-        else:
-            for asked, outcome in zip(batch, answer.outcomes, strict=True):
-                asked.settle(replace(answer, outcomes=(outcome,)))
+            return
+        parts: list[QueryResponse | Failed] = [answer] * len(batch)
+        if isinstance(answer, QueryResponse) and answer.error is ErrorCode.NONE:
+            if len(answer.outcomes) == len(batch):
+                parts = [replace(answer, outcomes=(outcome,)) for outcome in answer.outcomes]
+            else:
+                told = f"{kind.endpoint} gave {len(answer.outcomes)} answers to {len(batch)} questions"
+                parts = [Failed(reason=told)] * len(batch)
+        for asked, part in zip(batch, parts, strict=True):
+            asked.settle(part)

@@ -17,7 +17,6 @@ from replica.core.broker.lifecycle import Lifecycle
 from replica.core.broker.proposals import Proposals
 from replica.core.broker.serving import FetchServer
 from replica.core.config import BrokerIdentity, ReplicaConfig
-from replica.core.deadlines import Deadlines
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
 from replica.core.events import BatchFound, Flushed, LogDamaged, LogStartMoved, ProducersScanned
@@ -43,6 +42,7 @@ from replica.core.metadata.replay import MetadataReplay
 from replica.core.partition import Partition, SessionFetch
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
+from replica.deadlines import Deadlines
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, CorrelationId, Offset, ReplicaId, TopicPartition
 
@@ -226,8 +226,10 @@ class Broker:
         self._tell_some(metadata.applied_offset, now_ms)
         self._tick(now_ms)
         self._wake_fetches()
-        if self.broker_epoch is not None:
-            self._ask_leaders(self.broker_epoch, now_ms)
+        if self.broker_epoch is not None and self._leaders:
+            leaders, self._leaders = sorted(self._leaders), set()
+            for leader_id in leaders:
+                self._fetchers.pump(leader_id, self.broker_epoch, now_ms)
         if controller_id is not None:
             self._ask_controller(controller_id, min(self._told_offset, flushed_end_offset), now_ms)
         if self.lifecycle.refusal is not None:
@@ -307,13 +309,6 @@ class Broker:
             leader_id = self._fetchers.note(topic_partition)
             if leader_id is not None:
                 self._leaders.add(leader_id)
-
-    def _ask_leaders(self, broker_epoch: BrokerEpoch, now_ms: int) -> None:
-        if not self._leaders:
-            return
-        leaders, self._leaders = sorted(self._leaders), set()
-        for leader_id in leaders:
-            self._fetchers.pump(leader_id, broker_epoch, now_ms)
 
     def _ask_controller(self, controller_id: ReplicaId, metadata_offset: Offset, now_ms: int) -> None:
         requests: list[BrokerRequest | None] = [self.lifecycle.next_request(now_ms, metadata_offset, self.reports)]

@@ -9,17 +9,15 @@ Source: Kafka ``AbstractFetcherThread``, ``ReplicaFetcherManager``, ``FetchSessi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from replica.core.config import ReplicaConfig
-from replica.core.deadlines import Deadlines
 from replica.core.log.following import may_fetch
 from replica.core.messages import (
-    FetchedPartition,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -29,6 +27,7 @@ from replica.core.messages import (
     PeerResponse,
 )
 from replica.core.partition import Partition
+from replica.deadlines import Deadlines
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CorrelationId, ReplicaId, TopicPartition
 
@@ -261,28 +260,26 @@ class Fetchers:
     ) -> tuple[ReplicaId, set[TopicPartition]]:
         """Hand an answer to the partitions that it is about; name who has answered, and them."""
         question = self._take(correlation_id)
+        told: set[TopicPartition] = set()
         match question.asked, response:
             case Session() as session, FetchResponse(error=ErrorCode.NONE, partitions=answers):
-                return question.leader_id, set(self._hand_out(session, answers, now_ms))
+                for answer in answers:  # By its answer the leader forgets what a partition has wanted.
+                    wanted = session.wanted.pop(answer.topic_partition, None)
+                    if wanted is None:
+                        continue
+                    if self._is_here(wanted) and isinstance(wanted.asked, FetchPartition):
+                        wanted.asker.on_fetched(wanted.asked, answer, now_ms)
+                    told.add(answer.topic_partition)
+                return question.leader_id, told
             case Session() as session, FetchResponse(error=error) if error in _SESSION_IS_OVER:
                 self._end(question.leader_id, session)
-                return question.leader_id, set()
+                return question.leader_id, told
             case Wanted(asked=ListOffsetsRequest() as asked) as wanted, ListOffsetsResponse():
                 if self._is_here(wanted):
                     wanted.asker.on_leader_offset(asked, response, now_ms)
                 return question.leader_id, {asked.topic_partition}
             case _:
                 return self._give_up(question, now_ms)
-
-    def _hand_out(self, session: Session, answers: Iterable[FetchedPartition], now_ms: int) -> Iterator[TopicPartition]:
-        """Let the partitions hear what the leader has to say: by that it forgets what they wanted."""
-        for answer in answers:
-            wanted = session.wanted.pop(answer.topic_partition, None)
-            if wanted is None:
-                continue
-            if self._is_here(wanted) and isinstance(wanted.asked, FetchPartition):
-                wanted.asker.on_fetched(wanted.asked, answer, now_ms)
-            yield answer.topic_partition
 
     def on_failed(self, correlation_id: CorrelationId, now_ms: int) -> tuple[ReplicaId, set[TopicPartition]]:
         """Let the partitions ask again later; name who has not answered, and them."""

@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from replica.core.config import GroupConfig
 from replica.core.effects import Effect, Reply
+from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import PeerRequest, QueryRequest, ReadIndexRequest, Response
 from replica.core.purgatory import Purgatory
 from replica.core.quorum import QuorumLog
 from replica.core.rules import Rules
 from replica.core.snapshotting import SnapshotPace, Snapshotting
-from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.machines import AppliedLog, LeaderClock
 
 SendToPeer = Callable[[ReplicaId, PeerRequest, int], CorrelationId]
@@ -100,18 +101,21 @@ class GroupState:
     def __init__(
         self,
         *,
-        topic_partition: TopicPartition,
         config: GroupConfig,
         log: QuorumLog,
+        recovered: RecoveredLog,
         machine: AppliedLog,
         rules: Rules,
         emit: Callable[[Effect], None],
         send: SendToPeer,
         place: int | None = None,
     ) -> None:
-        self.topic_partition = topic_partition
+        assert machine.applied_offset == 0, (log.topic_partition, machine.applied_offset)
+        self.topic_partition = log.topic_partition
         self.config = config
         self.log = log
+        self.recovered: RecoveredLog | None = recovered
+        """What was found on disk, until it begins with that."""
         self.machine = machine
         self.rules = rules
         self.emit = emit
@@ -124,7 +128,10 @@ class GroupState:
         """The epoch and the leader at the last look."""
         self.written_ms = 0
         """When this leader has last written."""
+        self.applied_before = Offset(0)
+        """How far the machine had come when the group last settled."""
         self.applies: Purgatory[ParkedApply] = Purgatory(config.pending_applies_max)
+        log.answers_wait = lambda: len(self.applies) > 0
         self.reads: Purgatory[ParkedRead] = Purgatory(
             config.pending_queries_max + config.pending_read_indexes_max, _size_bytes
         )
@@ -151,6 +158,25 @@ class GroupState:
             record_bytes_between=config.snapshot_max_record_bytes_between, interval_ms=config.snapshot_max_interval_ms
         )
         self.snapshots = Snapshotting(log=log, machine=machine, pace=pace, emit=emit)
+
+    @property
+    def applied_offset(self) -> Offset:
+        """The machine has applied everything below."""
+        return self.machine.applied_offset
+
+    @property
+    def log_time_ms(self) -> int:
+        """The largest stamp that was applied."""
+        return self.machine.log_time_ms
+
+    @property
+    def machine_leads(self) -> bool:
+        """Whether the machine takes commands."""
+        return self.leadership is not None
+
+    def digest(self) -> str:
+        """A hash of the state: equal on all replicas that have applied equally much. Costs a snapshot."""
+        return self.machine.digest()
 
     @property
     def preferred_leader(self) -> ReplicaId | None:

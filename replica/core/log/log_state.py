@@ -190,10 +190,6 @@ class LogState:
             return MANY_BYTES
         return max(1, self._bytes_before(end_offset) - self._bytes_before(start_offset))
 
-    def has_bytes(self, start_offset: Offset, end_offset: Offset, wanted: int) -> bool:
-        """Tell whether ``[start_offset, end_offset)`` holds at least ``wanted`` bytes (one record is at least one)."""
-        return self.count_bytes(start_offset, end_offset) >= max(wanted, 1)
-
     def _bytes_before(self, offset: Offset) -> int:
         """Count, by one look-up, what is before the batch that holds ``offset``; of an old one, before a later batch.
 

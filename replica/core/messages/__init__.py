@@ -117,6 +117,17 @@ AdminRequest = (
 
 ControllerRequest = BrokerRequest | AdminRequest
 
+AdminResponse = (
+    CreateTopicResponse
+    | DeleteTopicResponse
+    | AlterTopicResponse
+    | ElectLeaderResponse
+    | AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
+    | InitProducerIdResponse
+    | UnregisterBrokerResponse
+)
+
 LogRequest = (
     ProduceRequest
     | OffsetForLeaderEpochRequest
@@ -164,103 +175,6 @@ Response = (
     | DumpLogResponse
     | ApplyResponse
     | QueryResponse
-    | CreateTopicResponse
-    | DeleteTopicResponse
-    | AlterTopicResponse
-    | ElectLeaderResponse
-    | AlterPartitionReassignmentsResponse
-    | ListPartitionReassignmentsResponse
-    | InitProducerIdResponse
-    | UnregisterBrokerResponse
+    | AdminResponse
     | DescribeClusterResponse
 )
-
-__all__ = [
-    "HIGH_WATERMARK",
-    "OFFLINE_REPORTED_MAX",
-    "AddVoterRequest",
-    "AdminRequest",
-    "AlterPartition",
-    "AlterPartitionReassignmentsRequest",
-    "AlterPartitionReassignmentsResponse",
-    "AlterPartitionRequest",
-    "AlterPartitionResponse",
-    "AlterTopicRequest",
-    "AlterTopicResponse",
-    "AlteredPartition",
-    "ApplyRequest",
-    "ApplyResponse",
-    "BeginQuorumEpochRequest",
-    "BeginQuorumEpochResponse",
-    "BrokerHeartbeatRequest",
-    "BrokerHeartbeatResponse",
-    "BrokerRegistrationRequest",
-    "BrokerRegistrationResponse",
-    "BrokerRequest",
-    "BrokerResponse",
-    "ChangeVotersResponse",
-    "Consistency",
-    "ControllerRequest",
-    "CreateTopicRequest",
-    "CreateTopicResponse",
-    "CurrentLeader",
-    "DeleteRecordsRequest",
-    "DeleteRecordsResponse",
-    "DeleteTopicRequest",
-    "DeleteTopicResponse",
-    "DescribeClusterRequest",
-    "DescribeClusterResponse",
-    "DescribeQuorumRequest",
-    "DescribeQuorumResponse",
-    "DescribeReplicaRequest",
-    "DescribeReplicaResponse",
-    "DumpLogRequest",
-    "DumpLogResponse",
-    "ElectLeaderRequest",
-    "ElectLeaderResponse",
-    "ElectionType",
-    "EndQuorumEpochRequest",
-    "EndQuorumEpochResponse",
-    "FetchPartition",
-    "FetchRequest",
-    "FetchResponse",
-    "FetchSnapshotRequest",
-    "FetchSnapshotResponse",
-    "FetchedPartition",
-    "GroupRequest",
-    "InitProducerIdRequest",
-    "InitProducerIdResponse",
-    "IsrMember",
-    "ListOffsetsRequest",
-    "ListOffsetsResponse",
-    "ListPartitionReassignmentsRequest",
-    "ListPartitionReassignmentsResponse",
-    "LogRequest",
-    "OfflineReplica",
-    "OffsetForLeaderEpochRequest",
-    "OffsetForLeaderEpochResponse",
-    "OngoingPartitionReassignment",
-    "PeerRequest",
-    "PeerResponse",
-    "ProduceRequest",
-    "ProduceRequests",
-    "ProduceResponse",
-    "ProduceResponses",
-    "QueryRequest",
-    "QueryResponse",
-    "QuorumPeerRequest",
-    "QuorumReplicaState",
-    "ReadIndexRequest",
-    "ReadIndexResponse",
-    "ReassignablePartition",
-    "ReassignedPartition",
-    "RemoveVoterRequest",
-    "Request",
-    "Response",
-    "TransferLeadershipRequest",
-    "TransferLeadershipResponse",
-    "UnregisterBrokerRequest",
-    "UnregisterBrokerResponse",
-    "VoteRequest",
-    "VoteResponse",
-]

@@ -70,9 +70,7 @@ class CorruptMetadataRecordError(ValueError):
     """Bytes that are not a metadata record; the message names what is wrong with them."""
 
 
-def encode_record(record: r.MetadataRecord) -> bytes:
-    """Encode one record."""
-    return _FORMAT.encode(record)
+encode_record = _FORMAT.encode
 
 
 def decode_record(data: bytes) -> r.MetadataRecord:

@@ -43,7 +43,7 @@ class ConsumersView(NamedTuple):
 
 
 def consumers_view(p: PartitionState) -> ConsumersView:
-    """All that ``look`` goes by for a consumer of no rack."""
+    """All that ``look`` goes by for a consumer of no rack: while it stays the same, so does what it is told."""
     return ConsumersView(
         topic_id=p.topic_id,
         role=type(p.role),
@@ -65,7 +65,10 @@ def fetch(
     rack_id: str | None,
     now_ms: int,
 ) -> Read:
-    """Take a fetch for what it is, a replica's acknowledgement too, and tell what it would get now."""
+    """Take a fetch for what it is, a replica's acknowledgement too, and tell what it would get now.
+
+    ``replica_id`` and ``broker_epoch`` are absent for a consumer, ``rack_id`` for any other.
+    """
     found = (
         fencing.fetch_error(p, part, replica_id)
         or fencing.incarnation_error(p, replica_id, broker_epoch)

@@ -19,6 +19,7 @@ from replica.core.effects import FindBatch
 from replica.core.log.following import check_continuity, followed_high_watermark, may_fetch, shared_end
 from replica.core.partition.roles import Follower
 from replica.core.partition.state import PartitionState
+from replica.core.partition.watermark import acknowledge_committed
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, Offset, ReplicaId
 from replica.records import CorruptRecordError, RecordBatch, parse_batches
@@ -127,6 +128,8 @@ def on_fetched(p: PartitionState, asked: m.FetchPartition, answer: m.FetchedPart
         _reconcile(p, role, answer.diverging_epoch, answer.log_start_offset, now_ms)
     else:
         _on_records(p, role, answer, now_ms)
+    if p.produces:  # By the right rules nothing waits on a follower.
+        acknowledge_committed(p)
 
 
 def on_leader_offset(

@@ -102,17 +102,14 @@ class PartitionState(ReplicatedLog):
 
     @property
     def leader_id(self) -> ReplicaId | None:
-        """Who leads by the metadata that this replica has."""
         return None if self.registration is None else self.registration.leader_id
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica leads."""
         return isinstance(self.role, Leader)
 
     @property
     def role_name(self) -> str:
-        """What this replica is, in a word."""
         return self.role.name
 
     @property

@@ -131,12 +131,15 @@ def _fits(catching_up: CatchingUp, response: FetchSnapshotResponse) -> bool:
 
 
 def received_snapshot(q: QuorumLogState) -> Snapshot | None:
-    """Tell the snapshot that has come whole, and waits to be loaded: what it holds for whom the log is replayed."""
+    """Tell the snapshot that a follower has fetched whole: what it holds for whom the log is replayed.
+
+    It waits to be installed or rejected, and goes with the leader from which it came; until then nothing is fetched.
+    """
     received = q.role.received if isinstance(q.role, Follower) else None
     return received if received is None else Snapshot(id=received.id, data=split_snapshot(received.data)[1])
 
 
-def install_snapshot(q: QuorumLogState) -> None:
+def install_snapshot(q: QuorumLogState, _now_ms: int) -> None:
     """Begin the log anew, empty, at the end of the snapshot that has come: durably, all in one effect.
 
     A snapshot of this follower's own that is just being stored is older, and not waited for any more.

@@ -20,7 +20,10 @@ ROUNDS_MAX = 16
 
 
 def begin_read_round(q: QuorumLogState, now_ms: int) -> None:
-    """Number the next read round, as the leader, and let the voters hear of it at once."""
+    """Number the next read round, as the leader, and let the voters hear of it at once.
+
+    Once ``confirmed_read_round`` reaches it, nobody can have led a later epoch when it began.
+    """
     role = q.role
     assert isinstance(role, Leader), role.name
     read_round = role.read_round + 1

@@ -7,7 +7,8 @@ role do what is due (*pump*), until the role has nothing more to do at this inst
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, assert_never
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, assert_never, cast
 
 from replica.bounds import BATCH_BYTES_MAX
 from replica.core import messages as m
@@ -50,7 +51,6 @@ from replica.core.quorum.fetching import on_fetch
 from replica.core.quorum.producing import on_produce
 from replica.core.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from replica.core.quorum.serving import complete_fetches, confirmed_read_round
-from replica.core.quorum.snapshot_header import split_snapshot
 from replica.core.quorum.snapshots import (
     on_fetch_snapshot,
     on_snapshot_stored,
@@ -62,9 +62,10 @@ from replica.core.quorum.state import QuorumLogState
 from replica.core.quorum.transitions import observe_answer, restore
 from replica.core.refusals import refusal
 from replica.errors import ErrorCode
-from replica.ids import CallId, CorrelationId, ReplicaId, SnapshotId
-from replica.machines import Snapshot, SnapshotView
+from replica.ids import CallId, CorrelationId, SnapshotId
 from replica.records import RecordBatch
+
+P = ParamSpec("P")
 
 ROLE_CHANGES_MAX = 8
 """More changes of role in one instant than any path through the roles has: beyond that the core is going in circles."""
@@ -77,6 +78,20 @@ class BatchTooLargeError(ValueError):
 def _on_delete_records(q: QuorumLogState, call_id: CallId, request: m.DeleteRecordsRequest, _now_ms: int) -> None:
     """Only what a snapshot contains goes from a quorum log."""
     q.reply(call_id, refusal(request, ErrorCode.INVALID_TOPIC_EXCEPTION))
+
+
+def _propose(q: QuorumLogState, batch: RecordBatch, _now_ms: int) -> None:
+    """Append a batch of the replica's own, as the leader that it must be.
+
+    Raises BatchTooLargeError, before anything is appended, for one that no message could carry: no follower could
+    fetch it, nothing behind it could ever be committed, and the leader would be deposed.
+    """
+    if batch.size_bytes > BATCH_BYTES_MAX:
+        raise BatchTooLargeError(f"a batch of {batch.size_bytes} bytes; at most {BATCH_BYTES_MAX} are replicated")
+    assert isinstance(q.role, Leader), q.role
+    assert q.role.transfer is None, q.role.transfer
+    q.append(batch.stamped(base_offset=q.log.log_end_offset, leader_epoch=q.leader_epoch))
+    complete_fetches(q)
 
 
 QUORUM_REQUESTS: Mapping[type[m.Request], Callable[[QuorumLogState, CallId, Any, int], None]] = {
@@ -99,6 +114,21 @@ QUORUM_REQUESTS: Mapping[type[m.Request], Callable[[QuorumLogState, CallId, Any,
 """Who answers what."""
 
 
+def _stepped(
+    act: Callable[Concatenate[QuorumLogState, P], None],
+) -> Callable[Concatenate[QuorumLog, P], tuple[Effect, ...]]:
+    """Make of a change a step of its own, whose effects are returned. The last argument is the time."""
+
+    @wraps(act)
+    def step(self: QuorumLog, /, *args: P.args, **kwargs: P.kwargs) -> tuple[Effect, ...]:
+        assert self.halted is None, self.halted
+        before = invariants.observe(self)
+        act(self, *args, **kwargs)
+        return self._finish(before, cast(int, args[-1]))
+
+    return step
+
+
 class QuorumLog(QuorumLogState):
     """One log kept by a quorum. Not reentrant; between two steps it is at rest."""
 
@@ -113,54 +143,29 @@ class QuorumLog(QuorumLogState):
         self._handle(event, now_ms)
         return self._finish(before, now_ms)
 
-    def propose(self, batch: RecordBatch, now_ms: int) -> tuple[Effect, ...]:
-        """Append a batch of the replica's own, as the leader that it must be; return the effects of that.
-
-        Raises BatchTooLargeError, before anything is appended, for one that no message could carry: no follower could
-        fetch it, nothing behind it could ever be committed, and the leader would be deposed.
-        """
-        if batch.size_bytes > BATCH_BYTES_MAX:
-            raise BatchTooLargeError(f"a batch of {batch.size_bytes} bytes; at most {BATCH_BYTES_MAX} are replicated")
-        assert self.halted is None, self.halted
-        assert isinstance(self.role, Leader), self.role
-        assert self.role.transfer is None, self.role.transfer
-        before = invariants.observe(self)
-        self.append(batch.stamped(base_offset=self.log.log_end_offset, leader_epoch=self.leader_epoch))
-        complete_fetches(self)
-        return self._finish(before, now_ms)
+    def _finish(self, before: invariants.Observation, now_ms: int) -> tuple[Effect, ...]:
+        """Let the role do what is due now, check what must hold, and hand over the effects."""
+        self.steps += 1
+        self._pump(now_ms)
+        if __debug__ and self.halted is None:
+            invariants.check_state(self, before)
+            invariants.check_step(before, self)
+        return self.take_outbox()
 
     # --- for whom the log is replayed -------------------------------------------------------------------------------
 
-    @property
-    def confirmed_read_round(self) -> int:
-        """The newest read round that a majority has echoed, of the leader that this must be; 0 before the first."""
-        return confirmed_read_round(self)
+    propose = _stepped(_propose)
+    begin_read_round = _stepped(leasing.begin_read_round)
+    confirmed_read_round = property(confirmed_read_round)
+    lease_end_ms = property(leasing.lease_end_ms)
+    begin_transfer = _stepped(transferring.begin_transfer)
+    watched_leader = property(hearing.watched_leader)
 
-    def begin_read_round(self, now_ms: int) -> tuple[Effect, ...]:
-        """Number the next read round, as the leader that this must be, and let the voters hear of it at once.
-
-        Once ``confirmed_read_round`` reaches it, nobody can have led a later epoch when it began.
-        """
-        assert self.halted is None, self.halted
-        before = invariants.observe(self)
-        leasing.begin_read_round(self, now_ms)
-        return self._finish(before, now_ms)
-
-    @property
-    def lease_end_ms(self) -> int | None:
-        """Until when, exclusive, the leader may answer without a round; absent where it may not."""
-        return leasing.lease_end_ms(self)
-
-    def begin_transfer(self, target_id: ReplicaId, timeout_ms: int, now_ms: int) -> tuple[Effect, ...]:
-        """Hand the leadership to another voter, as the leader that this must be, if it is there in time.
-
-        Until that is settled (``is_handing_over``) nothing may be proposed. Return the effects.
-        """
-        assert self.halted is None, self.halted
-        assert not self.is_handing_over, self.role
-        before = invariants.observe(self)
-        transferring.begin_transfer(self, target_id, timeout_ms, now_ms)
-        return self._finish(before, now_ms)
+    store_snapshot = _stepped(store_snapshot)
+    snapshots_wait_until_ms = property(snapshots_wait_until_ms)
+    received_snapshot = property(catching_up.received_snapshot)
+    install_snapshot = _stepped(catching_up.install_snapshot)
+    reject_snapshot = _stepped(catching_up.reject_snapshot)
 
     @property
     def snapshots(self) -> tuple[StoredSnapshot, ...]:
@@ -180,65 +185,9 @@ class QuorumLog(QuorumLogState):
         """How many snapshots in a row this follower was given by its leader that cannot be loaded."""
         return self.role.rejected if isinstance(self.role, Follower) else 0
 
-    @property
-    def snapshots_wait_until_ms(self) -> int | None:
-        """Until when, exclusive, a leader is to have none stored, as others need what that takes away; or absent."""
-        return snapshots_wait_until_ms(self)
-
-    def store_snapshot(self, view: SnapshotView, now_ms: int) -> tuple[Effect, ...]:
-        """Have a snapshot kept, in any role; once ``SnapshotStored`` has come the log begins later. Return the effects.
-
-        It is of what is committed, newer than all there are, not empty, and ``may_store``. Where it turns out to be
-        above ``snapshot_max_bytes``, with all that stands before it, nothing is kept and the log stays whole.
-        """
-        assert self.halted is None, self.halted
-        before = invariants.observe(self)
-        store_snapshot(self, view)
-        return self._finish(before, now_ms)
-
     def may_store(self, snapshot_id: SnapshotId) -> bool:
         """Tell whether a snapshot can say who votes: who was formatted without voters cannot before the log says so."""
         return bool(self.voter_history.as_of(snapshot_id.end_offset).base.voters)
-
-    def machine_state(self, stored: bytes) -> bytes:
-        """Take what whom the log is replayed for has written out of a whole snapshot. Raises CorruptSnapshotError."""
-        return split_snapshot(stored)[1]
-
-    @property
-    def received_snapshot(self) -> Snapshot | None:
-        """What a follower has fetched whole, to be installed or rejected; until then it fetches nothing.
-
-        It goes with the leader from which it came.
-        """
-        return catching_up.received_snapshot(self)
-
-    def install_snapshot(self, now_ms: int) -> tuple[Effect, ...]:
-        """Begin the log anew at the end of ``received_snapshot``, which must be there; return the effects of that."""
-        assert self.halted is None, self.halted
-        before = invariants.observe(self)
-        catching_up.install_snapshot(self)
-        return self._finish(before, now_ms)
-
-    def reject_snapshot(self, now_ms: int) -> tuple[Effect, ...]:
-        """Forget ``received_snapshot``, which cannot be loaded, and fetch again after a pause; return the effects."""
-        assert self.halted is None, self.halted
-        before = invariants.observe(self)
-        catching_up.reject_snapshot(self, now_ms)
-        return self._finish(before, now_ms)
-
-    def _finish(self, before: invariants.Observation, now_ms: int) -> tuple[Effect, ...]:
-        """Let the role do what is due now, check what must hold, and hand over the effects."""
-        self.steps += 1
-        self._pump(now_ms)
-        if __debug__ and self.halted is None:
-            invariants.check_state(self, before)
-            invariants.check_step(before, self)
-        return self.take_outbox()
-
-    @property
-    def watched_leader(self) -> ReplicaId | None:
-        """The leader of whose end this replica wants to hear at once; absent where there is none."""
-        return hearing.watched_leader(self)
 
     # --- events -----------------------------------------------------------------------------------------------------
 

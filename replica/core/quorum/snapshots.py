@@ -27,8 +27,12 @@ from replica.machines import SnapshotView
 from replica.voters import ReplicaKey, is_directory_name
 
 
-def store_snapshot(q: QuorumLogState, view: SnapshotView) -> None:
-    """Have a snapshot of what is committed kept beside the log; the log stays as it is until it is stored."""
+def store_snapshot(q: QuorumLogState, view: SnapshotView, _now_ms: int) -> None:
+    """Have a snapshot kept beside the log, in any role; once ``SnapshotStored`` has come the log begins later.
+
+    It is of what is committed, newer than all there are, not empty, and ``may_store``. Where it turns out to be above
+    ``snapshot_max_bytes``, with all that stands before it, nothing is kept and the log stays whole.
+    """
     assert q.storing is None, (q.storing, view.id)
     _check_id(q, view.id)
     q.storing = view.id

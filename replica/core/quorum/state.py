@@ -177,7 +177,6 @@ class QuorumLogState(ReplicatedLog):
 
     @property
     def leader_id(self) -> ReplicaId | None:
-        """Who leads now as far as this replica knows: itself, or the one it follows."""
         match self.role:
             case Leader():
                 return self.replica_id
@@ -193,12 +192,10 @@ class QuorumLogState(ReplicatedLog):
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads."""
         return isinstance(self.role, Leader)
 
     @property
     def role_name(self) -> str:
-        """What it is, in a word."""
         return self.role.name
 
     @property

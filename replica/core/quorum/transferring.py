@@ -50,7 +50,10 @@ def _refused(q: QuorumLogState, request: TransferLeadershipRequest) -> ErrorCode
 def begin_transfer(
     q: QuorumLogState, target_id: ReplicaId, timeout_ms: int, now_ms: int, *, call_id: CallId | None = None
 ) -> None:
-    """Take no more records, and let the target fetch at once. What was begun of the leader's own accord gives way."""
+    """Take no more records, and let the target fetch at once. What was begun of the leader's own accord gives way.
+
+    Until that is settled (``is_handing_over``) nothing may be proposed.
+    """
     begin_read_round(q, now_ms)
     role = q.role
     assert isinstance(role, Leader), role.name

@@ -18,20 +18,3 @@ from replica.machines.key_value.encoding import (
 )
 from replica.machines.key_value.machine import KeyValueMachine
 from replica.machines.key_value.values import ALL_KEYS, KeyRange, KeyValue, LeaseId, Tombstone, prefix, single
-
-__all__ = [
-    "ALL_KEYS",
-    "KeyRange",
-    "KeyValue",
-    "KeyValueMachine",
-    "LeaseId",
-    "Tombstone",
-    "decode_command",
-    "decode_request",
-    "decode_response",
-    "encode_command",
-    "encode_request",
-    "encode_response",
-    "prefix",
-    "single",
-]

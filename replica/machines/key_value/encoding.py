@@ -39,7 +39,6 @@ class _KeyValueFields(Fields[KeyValue]):
     _NUMBERS = Struct(">qqqB")
 
     def write(self, out: bytearray, value: KeyValue) -> None:
-        """Append the fields."""
         BYTES.write(out, value.key)
         BYTES.write(out, value.value)
         leased = value.lease_id is not None
@@ -48,7 +47,6 @@ class _KeyValueFields(Fields[KeyValue]):
             POSITIVE.write(out, value.lease_id)
 
     def read(self, reader: Reader) -> KeyValue:
-        """Read the fields."""
         key = BYTES.read(reader)
         value = BYTES.read(reader)
         position = reader.position
@@ -150,31 +148,8 @@ _RESULT: OneOf[results.Result] = OneOf(
 _RESPONSE = Format(Fields(results.Response, revision=POSITIVE, result=_RESULT))
 
 
-def encode_command(command: commands.Command) -> bytes:
-    """Encode a command for the log."""
-    return _COMMAND.encode(command)
+encode_command, decode_command = _COMMAND.encode, _COMMAND.decode
+"""Of a command, which stands in the log. What cannot be read raises MalformedError, here as below."""
 
-
-def decode_command(data: bytes) -> commands.Command:
-    """Decode a command. Raises MalformedError."""
-    return _COMMAND.decode(data)
-
-
-def encode_request(request: commands.Request) -> bytes:
-    """Encode a question."""
-    return _REQUEST.encode(request)
-
-
-def decode_request(data: bytes) -> commands.Request:
-    """Decode a question. Raises MalformedError."""
-    return _REQUEST.decode(data)
-
-
-def encode_response(response: results.Response) -> bytes:
-    """Encode an answer."""
-    return _RESPONSE.encode(response)
-
-
-def decode_response(data: bytes) -> results.Response:
-    """Decode an answer. Raises MalformedError."""
-    return _RESPONSE.decode(data)
+encode_request, decode_request = _REQUEST.encode, _REQUEST.decode
+encode_response, decode_response = _RESPONSE.encode, _RESPONSE.decode

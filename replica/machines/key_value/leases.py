@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from replica.deadlines import Deadlines
 from replica.encoding import COUNT, POSITIVE, Fields
-from replica.machines.deadlines import Deadlines
 from replica.machines.key_value.values import LeaseId
 
 
@@ -51,7 +51,7 @@ class LeaseTable:
         self.next_lease_id = LeaseId(1)
         self._ttl_ms: dict[LeaseId, int] = {}
         self._keys: dict[LeaseId, set[bytes]] = {}
-        self._deadlines: Deadlines[int] = Deadlines()
+        self._deadlines = Deadlines[int]()
 
     def __len__(self) -> int:
         return len(self._ttl_ms)
@@ -73,13 +73,13 @@ class LeaseTable:
 
     def end(self, lease_id: LeaseId) -> list[bytes]:
         """Let a lease end. Its keys, in their order, are to be deleted."""
-        self._deadlines.remove(lease_id)
+        self._deadlines.set(lease_id, None)
         del self._ttl_ms[lease_id]
         return sorted(self._keys.pop(lease_id))
 
     def expire(self, time_ms: int) -> list[LeaseId]:
         """Which leases have expired, in the order in which they did. They are still there, to be ended now."""
-        return [LeaseId(lease_id) for lease_id in self._deadlines.expire(time_ms)]
+        return [LeaseId(lease_id) for lease_id in self._deadlines.take_due(time_ms)]
 
     def ttl_ms(self, lease_id: LeaseId) -> int:
         """What a lease was granted."""
@@ -111,7 +111,7 @@ class LeaseTable:
         self.next_lease_id = next_lease_id
         self._ttl_ms = {}
         self._keys = {}
-        self._deadlines = Deadlines()
+        self._deadlines = Deadlines[int]()
         for state in states:
             if state.lease_id >= next_lease_id or state.lease_id in self:
                 raise ValueError(f"lease {state.lease_id} with {next_lease_id} to come")

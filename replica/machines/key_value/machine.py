@@ -53,10 +53,10 @@ from replica.machines.key_value.results import (
     Failure,
     KeyValueError,
     LeaseResult,
+    Rejected,
     Response,
     Result,
     TransactionResult,
-    rejected,
 )
 from replica.machines.key_value.state import KeyValueState, KeyValueView
 from replica.machines.key_value.values import (
@@ -193,10 +193,10 @@ class KeyValueMachine(StateMachine):
 
     def _grant(self, ttl_ms: int) -> Result:
         if not 1 <= ttl_ms <= LEASE_TTL_MS_MAX:
-            return rejected(KeyValueError.INVALID_TTL, f"a lease lives from 1 to {LEASE_TTL_MS_MAX} ms, not {ttl_ms}")
+            return Rejected(KeyValueError.INVALID_TTL, f"a lease lives from 1 to {LEASE_TTL_MS_MAX} ms, not {ttl_ms}")
         leases = self._state.leases
         if len(leases) >= LEASES_MAX:
-            return rejected(KeyValueError.TOO_MANY_LEASES, f"there are {len(leases)} leases, and may be no more")
+            return Rejected(KeyValueError.TOO_MANY_LEASES, f"there are {len(leases)} leases, and may be no more")
         return LeaseResult(lease_id=leases.grant(ttl_ms=ttl_ms, time_ms=self._state.time_ms), ttl_ms=ttl_ms)
 
     def _keep_alive(self, lease_id: LeaseId) -> Result:
@@ -225,7 +225,7 @@ def _shape_failure(transaction: Transaction) -> Failure | None:
     """Why a transaction cannot be done, whatever the state."""
     largest = max(len(transaction.comparisons), len(transaction.then), len(transaction.otherwise))
     if largest > OPERATIONS_MAX:
-        return rejected(KeyValueError.TOO_MANY_OPERATIONS, f"{largest} in one list, the most is {OPERATIONS_MAX}")
+        return Rejected(KeyValueError.TOO_MANY_OPERATIONS, f"{largest} in one list, the most is {OPERATIONS_MAX}")
     for comparison in transaction.comparisons:
         failure = size_failure(comparison.key)
         if failure is not None:

@@ -37,7 +37,6 @@ from replica.machines.key_value.results import (
     PutResult,
     RangeResult,
     Rejected,
-    rejected,
 )
 from replica.machines.key_value.state import KeyValueState
 from replica.machines.key_value.store import Store
@@ -58,11 +57,11 @@ _NUMBER_BYTES_MAX = len(str(INT64_MIN))
 def size_failure(key: bytes, value: bytes = b"") -> Rejected | None:
     """Why a key and a value cannot be in the store."""
     if not key:
-        return rejected(KeyValueError.EMPTY_KEY, "a key has a byte at least")
+        return Rejected(KeyValueError.EMPTY_KEY, "a key has a byte at least")
     if len(key) > KEY_BYTES_MAX:
-        return rejected(KeyValueError.KEY_TOO_LARGE, f"the key has {len(key)} bytes, the most is {KEY_BYTES_MAX}")
+        return Rejected(KeyValueError.KEY_TOO_LARGE, f"the key has {len(key)} bytes, the most is {KEY_BYTES_MAX}")
     if len(value) > VALUE_BYTES_MAX:
-        return rejected(
+        return Rejected(
             KeyValueError.VALUE_TOO_LARGE, f"the value has {len(value)} bytes, the most is {VALUE_BYTES_MAX}"
         )
     return None
@@ -72,7 +71,7 @@ def lease_failure(state: KeyValueState, lease_id: LeaseId | None) -> Rejected | 
     """Why nothing can be attached to a lease."""
     if lease_id is None or lease_id in state.leases:
         return None
-    return rejected(KeyValueError.LEASE_NOT_FOUND, f"there is no lease {lease_id}, or no longer")
+    return Rejected(KeyValueError.LEASE_NOT_FOUND, f"there is no lease {lease_id}, or no longer")
 
 
 def revision_failure(store: Store, revision: int | None) -> Failure | None:
@@ -82,7 +81,7 @@ def revision_failure(store: Store, revision: int | None) -> Failure | None:
     if revision < store.compact_revision:
         return Compacted(compact_revision=store.compact_revision)
     if revision > store.revision:
-        return rejected(KeyValueError.FUTURE_REVISION, f"revision {revision} is ahead of {store.revision}")
+        return Rejected(KeyValueError.FUTURE_REVISION, f"revision {revision} is ahead of {store.revision}")
     return None
 
 
@@ -108,9 +107,9 @@ def overlap_failure(operations: Sequence[Operation]) -> Rejected | None:
     written = [operation.key for operation in operations if isinstance(operation, Put | Increment)]
     deleted = [operation.keys for operation in operations if isinstance(operation, Delete)]
     if len(set(written)) < len(written):
-        return rejected(KeyValueError.DUPLICATE_KEY, "a key is written twice")
+        return Rejected(KeyValueError.DUPLICATE_KEY, "a key is written twice")
     if any(keys.contains(key) for keys in deleted for key in written):
-        return rejected(KeyValueError.DUPLICATE_KEY, "a key is written and deleted")
+        return Rejected(KeyValueError.DUPLICATE_KEY, "a key is written and deleted")
     return None
 
 
@@ -120,7 +119,7 @@ def answer_failure(state: KeyValueState, operations: Sequence[Operation]) -> Rej
     for size_bytes in _got_bytes(state, operations):
         if held >= ANSWER_BYTES_MAX:
             message = f"the keys that are got hold more than {ANSWER_BYTES_MAX} bytes"
-            return rejected(KeyValueError.ANSWER_TOO_LARGE, message)
+            return Rejected(KeyValueError.ANSWER_TOO_LARGE, message)
         held += size_bytes
     return None
 
@@ -223,9 +222,9 @@ def _increment(state: KeyValueState, key: bytes, delta: int) -> IncrementResult:
 def _sum_failure(current: KeyValue | None, delta: int) -> Rejected | None:
     number = _parsed(current)
     if number is None:
-        return rejected(KeyValueError.NOT_A_NUMBER, "the value is no number of 64 bits in plain digits")
+        return Rejected(KeyValueError.NOT_A_NUMBER, "the value is no number of 64 bits in plain digits")
     if not INT64_MIN <= number + delta <= INT64_MAX:
-        return rejected(KeyValueError.NOT_A_NUMBER, f"{number} and {delta} make no number of 64 bits")
+        return Rejected(KeyValueError.NOT_A_NUMBER, f"{number} and {delta} make no number of 64 bits")
     return None
 
 

@@ -117,7 +117,7 @@ class Compacted(Struct, frozen=True, kw_only=True):
     compact_revision: int
 
 
-class Rejected(Struct, frozen=True, kw_only=True):
+class Rejected(Struct, frozen=True):
     """Not done, not answered, and why."""
 
     error: KeyValueError
@@ -146,8 +146,3 @@ class Response(Struct, frozen=True, kw_only=True):
 
     revision: int
     result: Result
-
-
-def rejected(error: KeyValueError, message: str) -> Rejected:
-    """Say why not."""
-    return Rejected(error=error, message=message)

@@ -48,7 +48,7 @@ def test_one_round_is_out_however_many_time_out() -> None:
     for _ in range(20):
         bench.call(ask(timeout_ms=1))
         bench.elapse(2)
-    assert bench.group._state.batches_begun == 1
+    assert bench.group.batches_begun == 1
     bench.echo(1)
     assert answer_of(bench, patient) == b"7"
 

@@ -1,11 +1,13 @@
-"""Who wants to be called when: many deadlines, of which the earliest is asked for after every step.
+"""Many deadlines, of which the earliest comes first: who wants to be called when, and what expires by log time.
 
-Owns nothing but the order. Source: the lazy deletion idiom of ``heapq``.
+Owns nothing but the order: that of times, and of keys where those are equal. To set one costs O(log n). Source: the
+lazy deletion idiom of ``heapq``.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from replica.ids import ReplicaId, TopicPartition
@@ -13,7 +15,7 @@ from replica.ids import ReplicaId, TopicPartition
 OUTDATED_MAX = 64
 """How many entries may be outdated beyond one for each key, before the heap is made anew."""
 
-K = TypeVar("K", TopicPartition, ReplicaId)
+K = TypeVar("K", TopicPartition, ReplicaId, int, str)
 
 
 class Deadlines(Generic[K]):
@@ -24,7 +26,7 @@ class Deadlines(Generic[K]):
         self._heap: list[tuple[int, K]] = []
 
     def set(self, key: K, deadline_ms: int | None) -> None:
-        """Let this be the one deadline of ``key``."""
+        """Let this be the one deadline of ``key``; none removes it, which need not be there."""
         if self._due.get(key) == deadline_ms:
             return
         self._due.pop(key, None)
@@ -35,6 +37,14 @@ class Deadlines(Generic[K]):
                 self._heap = [(due_ms, waiting) for waiting, due_ms in self._due.items()]
                 heapq.heapify(self._heap)
 
+    def at_ms(self, key: K) -> int:
+        """The deadline of ``key``, which has one."""
+        return self._due[key]
+
+    def all_ms(self) -> Mapping[K, int]:
+        """All deadlines as they are now: a copy, which nothing changes later."""
+        return self._due.copy()
+
     @property
     def earliest_ms(self) -> int | None:
         """The earliest deadline of all."""
@@ -44,7 +54,7 @@ class Deadlines(Generic[K]):
         return heap[0][0] if heap else None
 
     def take_due(self, now_ms: int) -> list[K]:
-        """Remove and return the keys whose deadline has come."""
+        """Remove and return the keys whose deadline has come, in the order of deadlines."""
         due: list[K] = []
         if not self._heap or self._heap[0][0] > now_ms:
             return due  # Nearly always.

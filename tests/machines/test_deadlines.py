@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.deadlines import Deadlines
+from replica.deadlines import Deadlines
 from replica.ids import TopicPartition
 
 NAMES = [TopicPartition("topic", number) for number in range(4)]
