@@ -36,10 +36,11 @@ class CoreOperations:
     """``operations`` that have no order, whatever became of all others, in the order of their invocations.
 
     ``is_minimal``: with the outcome of any one of them forgotten there is an order. Where it is false, the budget ended
-    before that was shown of each.
+    before that was shown of each. ``history`` is what was found to have no order: these, and what is unknown then.
     """
 
     operations: tuple[Operation, ...]
+    history: Sequence[Operation]
     is_minimal: bool
 
 
@@ -76,12 +77,12 @@ class _Core:
                 return None
             size = min(2 * size, len(known))
         self._in_doubt = False
-        self._history = narrow(self._known_to_be(known[:size]))
+        self._history = narrow(self._forgetting(known[:size]))
         core = self._needed([], known[:size])
         if self._in_doubt and not self._contradict(core):
             core = known[:size]
         core.sort(key=lambda op: op.invoked)
-        return CoreOperations(operations=tuple(core), is_minimal=not self._in_doubt)
+        return CoreOperations(operations=tuple(core), history=self._but(core), is_minimal=not self._in_doubt)
 
     def _needed(self, beside: list[Operation], among: list[Operation]) -> list[Operation]:
         """Of ``among`` as many as leave no order together with ``beside``, which has one without them."""
@@ -98,13 +99,19 @@ class _Core:
         self._work += len(self._history)
         answer = Answer.UNDECIDED
         if self._work <= WORK_MAX:
-            # What fails later never happened, and what it saw by then is of no matter.
-            said = self._known_to_be(known)
-            answer = self._decide([op for op in said if op.outcome is not Outcome.FAIL or _ends(op) <= self._end])
+            answer = self._decide(self._but(known))
         self._in_doubt |= answer is Answer.UNDECIDED
         return answer is Answer.NO
 
-    def _known_to_be(self, known: Iterable[Operation]) -> Sequence[Operation]:
+    def _but(self, known: Iterable[Operation]) -> Sequence[Operation]:
+        """The history by the cut, where only these outcomes are known.
+
+        What is known to fail later never happened, and what it saw by then is of no matter.
+        """
+        said = self._forgetting(known)
+        return [op for op in said if op.outcome is not Outcome.FAIL or _ends(op) <= self._end]
+
+    def _forgetting(self, known: Iterable[Operation]) -> Sequence[Operation]:
         """The history, where the outcomes of all others are forgotten."""
         kept = {operation.invoked for operation in known}
         return [op if op.invoked in kept else forgotten(op) for op in self._history]

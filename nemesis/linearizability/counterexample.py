@@ -178,7 +178,7 @@ def told(
     ``undecided`` is as in ``Cut``; where it is not 0 the ``reason`` gets a sentence that says so.
     """
     last = next(operation for operation in operations if operation.returned == end)
-    core = core or CoreOperations(operations=tuple(_around(operations, last)), is_minimal=False)
+    core = core or CoreOperations(operations=tuple(_around(operations, last)), history=(), is_minimal=False)
     members = {operation.invoked: operation for operation in (last, *core.operations)}
     return Counterexample(
         last=members[last.invoked],

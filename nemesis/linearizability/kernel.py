@@ -386,7 +386,17 @@ def _told(
         return [op for op in operations if op.outcome is not Outcome.INFO or op.invoked in seen]
 
     core = core_of(case.recorded, end, named, decide, without_unseen)
+    if core is not None:
+        reason = _broken_rule(_case(case.key, core.history, case.model, case.budget)) or reason
     return told(case.operations, end, states, reason, core, undecided)
+
+
+def _broken_rule(case: _Case) -> str | None:
+    """What contradicts itself, in the words of the rule that is broken; None if only a search knows."""
+    for rule in RULES.values():
+        with suppress(InapplicableError):
+            return None if (found := rule(case)) is None else found.reason
+    return None
 
 
 def _answer(case: _Case) -> Answer:
