@@ -45,6 +45,7 @@ class FileOptions:
     key_pairs: str | None
     budget: int | None
     output: Path | None
+    html: Path | None
 
     @property
     def names(self) -> list[str]:
@@ -71,6 +72,11 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.Path(path_type=Path),
             help="Write the result to this file as JSON; of many histories, to this folder as Parquet.",
         ),
+        click.option(
+            "--html",
+            type=click.Path(path_type=Path),
+            help="Of one history: write a page to this file, with a picture of each object that is not linearizable.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -84,8 +90,9 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
 
     if not path.is_file():
         raise click.BadParameter(f"{path} is neither a folder nor a file with an end", param_hint="FILE")
-    if options.output is not None:
-        _check_output(options.output)
+    for target, name in ((options.output, "--output"), (options.html, "--html")):
+        if target is not None:
+            _check_output(target, name)
     try:
         if options.model == KAFKA:
             return _check_as_kafka(path, options, junit)
@@ -100,6 +107,8 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
     verdict = verdict_of(judgements)
     if options.output is not None:
         _write_json(options.output, _as_json(history, model, judgements, verdict, options))
+    if options.html is not None:
+        _write_page(options.html, history, model, judgements)
     click.echo(f"verdict: {verdict}")
     bad = [judgement for judgement in judgements if judgement.verdict.value != "valid"]
     _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
@@ -199,21 +208,25 @@ def verdict_of(judgements: Sequence[KeyJudgement]) -> str:
 
 def _tell_key(judgement: KeyJudgement, model: Model) -> None:
     """One line for a key that is not valid, and the operations that show it."""
+    from nemesis.formats.operation_text import described, shown
+
     if judgement.verdict.value == "valid":
         return
     found = judgement.counterexample
     click.echo(_key_line(judgement))
     if found is not None:
         for operation in found.operations:
-            click.echo(f"  line {operation.line}: process {_shown(operation.process)} {_described(operation)}")
+            click.echo(f"  line {operation.line}: process {shown(operation.process)} {described(operation)}")
         if found.states:
             click.echo(f"  before line {found.last.line} returned: {' or '.join(_states(found, model))}")
 
 
 def _key_line(judgement: KeyJudgement) -> str:
+    from nemesis.formats.operation_text import shown
+
     found = judgement.counterexample
     reason = judgement.reason if found is None else found.reason
-    key = "" if judgement.key is None else f" {_shown(judgement.key)}"
+    key = "" if judgement.key is None else f" {shown(judgement.key)}"
     return f"key{key}: {judgement.verdict.value} ({judgement.kernel}): {reason}"
 
 
@@ -235,28 +248,8 @@ def _counted(number: int, word: str) -> str:
     return f"{number} {word if number == 1 else plural}"
 
 
-def _described(operation: Operation) -> str:
-    asked = operation.f if operation.argument is None else f"{operation.f} {_shown(operation.argument)}"
-    match operation.outcome.value:
-        case "info":
-            return f"{asked} -> unknown"
-        case "fail":
-            return f"{asked} -> failed"
-        case _ if operation.result is None and operation.argument is not None:
-            return f"{asked} -> ok"
-        case _:
-            return f"{asked} -> {_shown(operation.result)}"
-
-
 def _states(found: Counterexample, model: Model) -> list[str]:
     return [model.describe_state(state)[:VALUE_CHARS_SHOWN] for state in found.states]
-
-
-def _shown(value: Any) -> str:
-    from nemesis.formats.edn_text import edn_text
-
-    text = edn_text(value)
-    return text if len(text) <= VALUE_CHARS_SHOWN else f"{text[:VALUE_CHARS_SHOWN]}..."
 
 
 def _as_json(
@@ -297,6 +290,7 @@ def _counterexample_as_json(found: Counterexample | None, model: Model) -> dict[
         "reason": found.reason,
         "last": _operation_as_json(found.last),
         "operations": [_operation_as_json(operation) for operation in found.operations],
+        "is_minimal": found.is_minimal,
         "states": [model.describe_state(state) for state in found.states],
     }
 
@@ -314,14 +308,26 @@ def _operation_as_json(operation: Operation) -> dict[str, object]:
     }
 
 
-def _check_output(target: Path) -> None:
+def _check_output(target: Path, name: str) -> None:
     """Refuse a path that cannot be written, before the work is done."""
     if target.is_dir():
-        raise click.BadParameter(f"{target} is a directory; the result of one file is a file", param_hint="--output")
+        raise click.BadParameter(f"{target} is a directory; the result of one file is a file", param_hint=name)
     if not target.parent.is_dir():
-        raise click.BadParameter(f"{target}: No such file or directory", param_hint="--output")
+        raise click.BadParameter(f"{target}: No such file or directory", param_hint=name)
     if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise click.BadParameter(f"{target}: Permission denied", param_hint="--output")
+        raise click.BadParameter(f"{target}: Permission denied", param_hint=name)
+
+
+def _write_page(target: Path, history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
+    try:
+        from nemesis.report.conviction_page import write_conviction_page
+    except ImportError as error:
+        raise click.UsageError(f"--html needs the extra report: {error}") from error
+    try:
+        write_conviction_page(target, history.path.name, model, judgements, model.partition(history.operations()))
+    except OSError as error:
+        raise click.BadParameter(str(error), param_hint="--html") from error
+    click.echo(f"page: {target}")
 
 
 def _write_json(target: Path, result: dict[str, object]) -> None:

@@ -36,6 +36,8 @@ def check_objects(
     from nemesis.linearizability.model import ModelError
     from nemesis.pipeline.objects.results import write_results
 
+    if options.html is not None:
+        raise click.UsageError("--html: for one history; give its file alone")
     if options.model == KAFKA:
         check_kafka_options(options)
     if options.output is not None:

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import assert_never
 
 from nemesis.linearizability.beam import Answer
+from nemesis.linearizability.core_operations import CoreOperations
 from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.judgement import Budget, Counterexample
 from nemesis.linearizability.model import Model
@@ -169,24 +170,23 @@ def told(
     end: int,
     states: Sequence[Value],
     reason: str,
-    named: Iterable[Operation] = (),
+    core: CoreOperations | None = None,
     undecided: int = 0,
 ) -> Counterexample:
-    """The counterexample by the return at position ``end``: with what is ``named``, or else what went on then.
+    """The counterexample by the return at position ``end``: with ``core``, or without one what went on then.
 
     ``undecided`` is as in ``Cut``; where it is not 0 the ``reason`` gets a sentence that says so.
     """
     last = next(operation for operation in operations if operation.returned == end)
-    members = list(named) or _around(operations, last)
-    if last not in members:
-        members.append(last)
-    members.sort(key=lambda operation: operation.invoked)
+    core = core or CoreOperations(operations=tuple(_around(operations, last)), history=(), is_minimal=False)
+    members = {operation.invoked: operation for operation in (last, *core.operations)}
     return Counterexample(
-        last=last,
-        operations=tuple(members),
+        last=members[last.invoked],
+        operations=tuple(members[invoked] for invoked in sorted(members)),
         states=tuple(states[:STATES_MAX]),
         reason=reason + _doubt(undecided),
         undecided=undecided,
+        is_minimal=core.is_minimal,
     )
 
 

@@ -45,9 +45,10 @@ class Counterexample:
     """Why a history is not linearizable.
 
     ``operations`` are those of a prefix that fails which conflict, in the order of their invocations; ``last`` is the
-    one whose return ends it and cannot be explained. ``states`` are states that the object could be in just before, at
-    most 10 of them; none if it would take a kernel that does not search too long to find some. ``reason`` is one
-    sentence for people.
+    one whose return ends it and cannot be explained. If they are ``is_minimal``, they have no order, whatever became of
+    all others, and with the outcome of any one of them forgotten there is one; else the budget did not allow to show
+    that. ``states`` are states that the object could be in just before, at most 10 of them; none if it would take a
+    kernel that does not search too long to find some. ``reason`` is one sentence for people.
 
     ``undecided`` is the number of shorter prefixes, counted by their last returns, that could not be decided within the
     budget; ``reason`` says so too. Where it is 0, the prefix is the shortest that fails.
@@ -58,6 +59,7 @@ class Counterexample:
     states: tuple[Value, ...]
     reason: str
     undecided: int = 0
+    is_minimal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

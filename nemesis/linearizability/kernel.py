@@ -7,10 +7,12 @@ kernel that crashes makes its key *unknown*, with the reason, and stops no other
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from nemesis.linearizability import (
     accelerator,
@@ -23,6 +25,7 @@ from nemesis.linearizability import (
     zones,
 )
 from nemesis.linearizability.beam import Answer, C, Finding
+from nemesis.linearizability.core_operations import core_of
 from nemesis.linearizability.counterexample import (
     STATES_MAX,
     Contradiction,
@@ -33,7 +36,7 @@ from nemesis.linearizability.counterexample import (
     told,
     until,
 )
-from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, WholeForm
+from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome, Value
@@ -49,10 +52,11 @@ STATES_WORK = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One object's history: what says something, in the order of invocations, and what it means to the fast kernels."""
+    """One object's history: what was recorded; what of it says something, by invocations, and means to fast kernels."""
 
     key: Hashable
     model: Model
+    recorded: Sequence[Operation]
     operations: list[Operation]
     forms: list[Form | None]
     budget: Budget
@@ -137,7 +141,7 @@ def _proved(key: Hashable, proof: register_batch.Proof) -> KeyJudgement:
 def judge_by(
     kernel: str,
     key: Hashable,
-    operations: Iterable[Operation],
+    operations: Sequence[Operation],
     model: Model,
     budget: Budget | None = None,
     *,
@@ -180,7 +184,7 @@ def _judge_key(
 
 
 def _case(
-    key: Hashable, operations: Iterable[Operation], model: Model, budget: Budget, accelerated: bool = True
+    key: Hashable, operations: Sequence[Operation], model: Model, budget: Budget, accelerated: bool = True
 ) -> _Case:
     kept = relevant(operations, model)
     forms = [model.form(operation) for operation in kept]
@@ -194,7 +198,15 @@ def _case(
         if idle:
             kept = [operation for k, operation in enumerate(kept) if k not in idle]
             forms = [form for k, form in enumerate(forms) if k not in idle]
-    return _Case(key=key, model=model, operations=kept, forms=forms, budget=budget, accelerated=accelerated)
+    return _Case(
+        key=key,
+        model=model,
+        recorded=operations,
+        operations=kept,
+        forms=forms,
+        budget=budget,
+        accelerated=accelerated,
+    )
 
 
 def _zones(case: _Case) -> Violation | None:
@@ -243,7 +255,7 @@ def _by_rules(name: str, decide: Callable[[_Case], Violation | None]) -> Kernel:
         cut = shortest(case.operations, found, rule)
         found = cut.found
         states = _states_if_soon_found(case, cut.end)
-        example = told(case.operations, cut.end, states, found.reason, found.operations, cut.undecided)
+        example = _told(case, cut.end, states, found.reason, found.operations, cut.undecided)
         return case.judgement(name, end=cut.doubtful, configurations=searched.visited, counterexample=example)
 
     return kernel
@@ -259,11 +271,7 @@ def _contradiction(case: _Case, cut: _Case, found: Violation | None) -> Contradi
 
 
 def _register_search(case: _Case) -> KeyJudgement:
-    forms = [form for form in case.forms if isinstance(form, RegisterForm)]
-    _check_all(case, forms)
-    history = register_events.encode(case.operations, forms, case.model.register_initial())
-    runs = accelerator.runs_over(history, accelerated=case.accelerated)
-    found = register_search.search(len(history.events), case.budget, runs)
+    history, found = _register_walk(case, case.budget)
     if found.answer is Answer.YES:
         return case.judgement("register-search", configurations=found.visited)
     states: list[Value] = []
@@ -272,6 +280,14 @@ def _register_search(case: _Case) -> KeyJudgement:
         begun = sum(operation.invoked < end for operation in case.operations)
         states = values_before(history, begun, found.died, found.frontier, STATES_MAX)
     return _by_finding("register-search", case, found, history.events, states)
+
+
+def _register_walk(case: _Case, budget: Budget) -> tuple[register_events.RegisterEvents, Finding[Any]]:
+    forms = [form for form in case.forms if isinstance(form, RegisterForm)]
+    _check_all(case, forms)
+    history = register_events.encode(case.operations, forms, case.model.register_initial())
+    runs = accelerator.runs_over(history, accelerated=case.accelerated)
+    return history, register_search.search(len(history.events), budget, runs)
 
 
 def _search(case: _Case) -> KeyJudgement:
@@ -343,10 +359,76 @@ def _by_finding(
     possible = " or ".join(map(case.model.describe_state, states)) or "unknown"
     reason = f"{case.model.describe_operation(last)} cannot be explained: the state before could be {possible}"
     undecided = sum(event < 0 for event in events[found.reached : found.died])
-    example = told(case.operations, end, states, reason, undecided=undecided)
+    example = _told(case, end, states, reason, undecided=undecided)
     judgement = case.judgement(name, end=end, configurations=found.visited, counterexample=example)
     reached = next(_position(case, event) for event in events[found.reached :] if event < 0)
     return replace(judgement, decided=decided(case.operations, reached))
+
+
+def _told(
+    case: _Case,
+    end: int,
+    states: Sequence[Value],
+    reason: str,
+    named: Iterable[Operation] = (),
+    undecided: int = 0,
+) -> Counterexample:
+    """The counterexample by the return at position ``end``, with the operations that contradict each other.
+
+    Which they are, whatever decides it says: the rules, or a search with the same budget for each question.
+    """
+
+    def decide(operations: Sequence[Operation]) -> Answer:
+        return _answer(_case(case.key, operations, case.model, case.budget, case.accelerated))
+
+    def without_unseen(operations: Sequence[Operation]) -> Sequence[Operation]:
+        seen = _seen(_case(case.key, operations, case.model, case.budget))
+        return [op for op in operations if op.outcome is not Outcome.INFO or op.invoked in seen]
+
+    core = core_of(case.recorded, end, named, decide, without_unseen)
+    if core is not None:
+        reason = _broken_rule(_case(case.key, core.history, case.model, case.budget)) or reason
+    return told(case.operations, end, states, reason, core, undecided)
+
+
+def _broken_rule(case: _Case) -> str | None:
+    """What contradicts itself, in the words of the rule that is broken; None if only a search knows."""
+    for rule in RULES.values():
+        with suppress(InapplicableError):
+            return None if (found := rule(case)) is None else found.reason
+    return None
+
+
+def _answer(case: _Case) -> Answer:
+    """Whether there is an order, by the kernel that decides it fastest."""
+    for rule in RULES.values():
+        with suppress(InapplicableError):
+            return Answer.YES if rule(case) is None else Answer.NO
+    with suppress(InapplicableError):
+        return _register_walk(case, case.budget)[1].answer
+    return search.Search(case.operations, case.model, case.budget).run().answer
+
+
+def _seen(case: _Case) -> set[int]:
+    """When those operations began that may explain something.
+
+    An unknown write to a register explains nothing if nobody is known to have met what it wrote. A read that saw
+    anything but one value may have met any of them.
+    """
+    forms = [form for form in case.forms if isinstance(form, RegisterForm)]
+    if len(forms) < len(case.forms) or any(form.kind is RegisterKind.MISS for form in forms):
+        return {operation.invoked for operation in case.operations}
+    unknown: defaultdict[Value, list[int]] = defaultdict(list)
+    seen: list[int] = []
+    for k, form in enumerate(forms):
+        if case.operations[k].outcome is Outcome.INFO:
+            unknown[form.new if form.kind is RegisterKind.CAS else form.value].append(k)
+        else:
+            seen.append(k)
+    for k in seen:
+        if forms[k].kind is not RegisterKind.WRITE:
+            seen += unknown.pop(forms[k].value, ())
+    return {case.operations[k].invoked for k in seen}
 
 
 def _position(case: _Case, event: int) -> int:
@@ -356,11 +438,14 @@ def _position(case: _Case, event: int) -> int:
     return returned
 
 
+RULES: Mapping[str, Callable[[_Case], Violation | None]] = MappingProxyType(
+    {"zones": _zones, "logs": _logs, "lists": _lists}
+)
+"""What decides without a search; raises InapplicableError where it cannot."""
+
 KERNELS: Mapping[str, Kernel] = MappingProxyType(
     {
-        "zones": _by_rules("zones", _zones),
-        "logs": _by_rules("logs", _logs),
-        "lists": _by_rules("lists", _lists),
+        **{name: _by_rules(name, rule) for name, rule in RULES.items()},
         "register-search": _register_search,
         "search": _search,
     }

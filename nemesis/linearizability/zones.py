@@ -68,7 +68,7 @@ def violation_of(operations: Sequence[Operation], forms: Sequence[RegisterForm],
         zones.append(zone)
     if seen < len(clusters.writer):
         return _circle(clusters, forms)
-    return _conflict(zones)
+    return _conflict(zones, forms)
 
 
 def _clusters(forms: Sequence[RegisterForm], returns: Sequence[int], initial: Value) -> _Clusters:
@@ -105,10 +105,10 @@ def _unwritten(clusters: _Clusters, initial: Value) -> Violation | None:
     """What was read or expected, and written by nobody; and what was expected twice, where it was there once."""
     for value, readers in [*clusters.readers.items(), *clusters.expecting.items()]:
         if value != initial and value not in clusters.writer:
-            return Violation(operations=(readers[0],), reason=f"{value!r} was never written")
+            return Violation(operations=(readers[0],), reason=f"nobody had written {_shown(value)}")
     for value, expecting in clusters.expecting.items():
         if len(expecting) > 1:
-            reason = f"two compare-and-sets found {value!r}, which was there once"
+            reason = f"two compare-and-sets found {_shown(value)}, which was there once"
             return Violation(operations=tuple(sorted(expecting)[:2]), reason=reason)
     return None
 
@@ -129,7 +129,7 @@ def _chain(
         for group in ((writer,) if writer >= 0 else (), clusters.readers.get(value, ())):
             for k in group:
                 if returns[k] < zone.last_at:
-                    reason = f"operation on {value!r} was over before what must precede it began"
+                    reason = _too_early(forms[k], value, forms[zone.last])
                     return zone, length, Violation(operations=(k, zone.last), reason=reason)
                 if returns[k] < zone.first_at:
                     zone.first, zone.first_at = k, returns[k]
@@ -163,22 +163,52 @@ def _circle(clusters: _Clusters, forms: Sequence[RegisterForm]) -> Violation:
     raise AssertionError("every compare-and-set hangs on a write")
 
 
-def _conflict(zones: Sequence[Zone]) -> Violation | None:
+def _conflict(zones: Sequence[Zone], forms: Sequence[RegisterForm]) -> Violation | None:
     """Two chains each of which must precede the other."""
     forward = sorted((zone for zone in zones if zone.first_at < zone.last_at), key=lambda zone: zone.first_at)
     for one, other in pairwise(forward):
         if other.first_at < one.last_at:
-            return _clash(one, other)
+            return _clash(one, other, forms)
     starts = [zone.first_at for zone in forward]
     for zone in zones:
         if zone.first_at >= zone.last_at > BEFORE_ALL:
             place = bisect_left(starts, zone.last_at) - 1
             if place >= 0 and zone.first_at < forward[place].last_at:
-                return _clash(forward[place], zone)
+                return _clash(forward[place], zone, forms)
     return None
 
 
-def _clash(one: Zone, other: Zone) -> Violation:
+def _clash(one: Zone, other: Zone, forms: Sequence[RegisterForm]) -> Violation:
     members = {one.first, one.last, other.first, other.last} - {-1}
-    reason = "two values would each have to be gone before the other was there for the last time"
+    late, between = (one, other) if one.last_at > other.last_at else (other, one)
+    met, replaced_by = forms[late.last], forms[between.first]
+    reason = f"{_named(met)} began after {_shown(_left(replaced_by))} had replaced {_shown(met.value)}"
     return Violation(operations=tuple(sorted(members)), reason=reason)
+
+
+def _too_early(over: RegisterForm, value: Value, began: RegisterForm) -> str:
+    """``over``, on ``value``, was over before ``began`` began, which is before it in their chain."""
+    if began.kind is RegisterKind.READ:
+        return f"{_named(began)} began after {_shown(value)} had replaced {_shown(began.value)}"
+    if _left(began) == value:
+        return f"{_named(over)} was over before {_shown(value)} was written"
+    return f"{_named(over)} was over before {_named(began)}, which made it possible, began"
+
+
+def _left(form: RegisterForm) -> Value:
+    """The value that is there after it."""
+    return form.new if form.kind is RegisterKind.CAS else form.value
+
+
+def _named(form: RegisterForm) -> str:
+    match form.kind:
+        case RegisterKind.CAS:
+            return f"the compare-and-set of {_shown(form.value)} to {_shown(form.new)}"
+        case RegisterKind.WRITE:
+            return f"the write of {_shown(form.value)}"
+        case _:
+            return f"the read of {_shown(form.value)}"
+
+
+def _shown(value: Value) -> str:
+    return "nil" if value is None else repr(value)

@@ -6,12 +6,10 @@ script element; a content policy forbids the page to load anything from anywhere
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -20,17 +18,12 @@ from nemesis.report.data import read_run
 from nemesis.report.figures import run_figure
 from nemesis.report.headlines import counted_marks, is_by
 from nemesis.report.legend import LEGEND
+from nemesis.report.template import VERDICT_WORDS, environment
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
-from nemesis.report.values import Fault, RunView
-from nemesis.verdict import Verdict
+from nemesis.report.values import RunView
 
 REPORT_NAME = "report.html"
 
-VERDICT_WORDS = {
-    Verdict.VALID: ("✔", "Valid", "Every promise that was judged was kept."),
-    Verdict.INVALID: ("✘", "Invalid", "At least one promise was broken."),
-    Verdict.UNKNOWN: ("?", "Unknown", "Nothing can be said for sure: this is not a pass."),
-}
 KEPT_SIGNS = {Kept.KEPT: "✔", Kept.VIOLATED: "✘", Kept.UNDECIDED: "!", Kept.ALLOWED: "~", Kept.NOT_JUDGED: "?"}
 
 
@@ -53,7 +46,7 @@ def render_page(run: RunView) -> str:
     figure = run_figure(run)
     sign, word, meaning = VERDICT_WORDS[run.judgement.verdict]
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             run=run,
@@ -72,28 +65,6 @@ def render_page(run: RunView) -> str:
             height=figure.layout.height,
         )
     )
-
-
-@functools.cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("nemesis.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["seconds"] = _seconds
-    environment.filters["replicas"] = _replicas
-    return environment
-
-
-def _seconds(value: float | None) -> str:
-    return "never" if value is None else f"{value:.3f} s"
-
-
-def _replicas(fault: Fault) -> str:
-    return ", ".join(str(replica) for replica in fault.replicas) or "all"
 
 
 def _json_for_script(document: str) -> Markup:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 from nemesis.linearizability.accelerator import loaded
@@ -18,7 +19,7 @@ from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.kernel import KERNELS, judge, judge_by
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
-from nemesis.linearizability.operations import Operation
+from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.linearizability.register_batch import proofs
 from nemesis.linearizability.violation import InapplicableError
 from nemesis.verdict import Verdict
@@ -94,6 +95,25 @@ def _wrong_evidence(
         yield f"the prefix before {end} is not linearizable"
     if example.last not in example.operations:
         yield "the last operation is not among the conflicting ones"
+    if linearizable(example.operations, model, strict_cas=strict_cas):
+        yield "the conflicting operations have an order"
+    if not example.is_minimal:
+        yield "nobody knows whether one of the conflicting operations can be left out"
+    for one in (None, *example.operations):
+        known = {operation.invoked for operation in example.operations if operation is not one}
+        if linearizable(outcomes_known(known, history, end), model, strict_cas=strict_cas) is (one is None):
+            yield f"{one} can be left out" if one else "whatever became of the others, there is an order"
+
+
+def outcomes_known(known: Container[int], history: Iterable[Operation], end: int) -> list[Operation]:
+    """The history up to the event at ``end``, of which only the outcomes of what began at ``known`` are known."""
+    return until(
+        [
+            op if op.invoked in known else replace(op, outcome=Outcome.INFO, result=None, returned=None)
+            for op in history
+        ],
+        end,
+    )
 
 
 def fuzz(workload: str, numbers: Iterable[int], seed: int, *, large: bool = False) -> tuple[Counter[str], list[str]]:
