@@ -16,6 +16,7 @@ from nemesis.workload.collection import SetWorkload
 from nemesis.workload.counter import CounterWorkload
 from nemesis.workload.lock import LockWorkload
 from nemesis.workload.objects import ObjectWorkload
+from nemesis.workload.queue import QueueWorkload
 from nemesis.workload.register import RegisterWorkload
 from nemesis.workload.workload import Workload
 
@@ -23,7 +24,15 @@ USUAL = AppendWorkload
 """What is run where nothing is asked for."""
 WORKLOADS: Mapping[str, type[Workload]] = {
     workload.name: workload
-    for workload in (AppendWorkload, RegisterWorkload, SetWorkload, CounterWorkload, BankWorkload, LockWorkload)
+    for workload in (
+        AppendWorkload,
+        RegisterWorkload,
+        SetWorkload,
+        CounterWorkload,
+        BankWorkload,
+        LockWorkload,
+        QueueWorkload,
+    )
 }
 """Every workload by its name."""
 ON_OBJECTS: Mapping[str, type[ObjectWorkload]] = {

@@ -89,6 +89,7 @@ def judged(store: Path, *words: str) -> tuple[str, dict[str, Any], set[str]]:
         (("--workload", "register", "--schedule", "isolated-leader"), "valid"),
         (("--workload", "register", "--schedule", "isolated-leader", "--reads", "stale"), "invalid"),
         (("--workload", "bank", "--nemesis", "kill", "--time-limit", "8", "--rate", "100"), "valid"),
+        (("--workload", "queue", "--nemesis", "kill", "--time-limit", "8", "--rate", "100"), "valid"),
     ],
 )
 def test_a_real_store_is_linearizable_and_its_stale_reads_are_not(
