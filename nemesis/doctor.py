@@ -16,7 +16,7 @@ from nemesis.cluster.netns_probe import TRIALS, probed
 from nemesis.cluster.system import UnsupportedError
 from nemesis.faults.catalogue import FAULTS
 from nemesis.pipeline.java import java_available
-from nemesis.systems.catalogue import NAMES, missing
+from nemesis.systems.catalogue import SYSTEMS, missing
 
 NODES = 3
 WhyNot = Mapping[str, str | None]
@@ -50,7 +50,7 @@ def examined() -> Examined:
     return Examined(
         clusters={kind.value: _faults_of(kind) for kind in ClusterKind},
         machine=_machine(),
-        systems={name: missing(name) for name in NAMES},
+        systems={name: missing(name) for name in SYSTEMS},
     )
 
 

@@ -18,32 +18,30 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from random import Random
-from typing import Any, assert_never
+from typing import Any
 
 from nemesis.cluster.closing import closed_by
 from nemesis.cluster.deaths import DIED
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import System, UnsupportedError
 from nemesis.faults.catalogue import PACKAGES
 from nemesis.faults.injector import Injector, is_set_within
+from nemesis.faults.load import Load
 from nemesis.faults.needs import Need
-from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType
+from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, POLL, READ, EventType
+from nemesis.history.document import TEST_NAME
+from nemesis.history.recorder import Clock, Recorder
 from nemesis.history.stopped import Found, Stopped, write_stopped
-from nemesis.history.workloads import TEST_NAME, Workload
 from nemesis.history.writer import HistoryWriter
 from nemesis.schedule import Schedule
-from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
-from nemesis.systems.foreign import ForeignSystem
-from nemesis.workload.append import AppendWorkload
-from nemesis.workload.ending import ReportWriter, dump_all, final_read, read_objects, wait_converged
-from nemesis.workload.objects import KEYS_DEFAULT, Objects, ObjectWorkload
-from nemesis.workload.pace import Load
-from nemesis.workload.recorder import Clock, Recorder
+from nemesis.systems.catalogue import HIGHWATER, new_system, offer_of
+from nemesis.systems.offer import Offered
+from nemesis.workload.catalogue import USUAL
+from nemesis.workload.ending import ReportWriter, dump_all, wait_converged
 from nemesis.workload.sampler import sample_high_watermarks
-from nemesis.workload.uses import USES
+from nemesis.workload.workload import KEYS_DEFAULT, Setup, Workload
 
 WEAK_ACKS = {"1": 1, "0": 0}
 """What stands in the history of appends that ask for less than all replicas."""
@@ -76,7 +74,7 @@ class RunOptions:
     seed: int
     nemesis: tuple[str, ...] = ()
     variant: str | None = None
-    workload: Workload = Workload.APPEND
+    workload: type[Workload] = USUAL
     strict_acks: bool = False
     keys: int = KEYS_DEFAULT
     concurrency: int = 10
@@ -108,10 +106,10 @@ STOP = "stop"
 """What stands in the history where the run was stopped."""
 
 
-def new_folder(store: Path, now: datetime, workload: Workload = Workload.APPEND) -> Path:
+def new_folder(store: Path, now: datetime, workload: type[Workload] = USUAL) -> Path:
     """Make ``<store>/<workload>/<UTC time>/`` and let ``latest`` beside it point there."""
     stem = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
-    parent = store / workload
+    parent = store / workload.name
     parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1000):
         folder = parent / (stem if attempt == 0 else f"{stem}-{attempt}")
@@ -128,11 +126,12 @@ def new_folder(store: Path, now: datetime, workload: Workload = Workload.APPEND)
 
 def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv: Sequence[str], now: datetime) -> None:
     """Write ``test.json`` (seed, options, versions, command) and ``schedule.json``."""
+    offer = offer_of(options.system)
     document = {
-        "workload": options.workload,
+        "workload": options.workload.name,
         "seed": options.seed,
-        "shows_logs": shows_logs(options.system),
-        "logs": _logs(options),
+        "shows_logs": offer.shows_logs,
+        "logs": offer.logs(options.cluster),
         "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
         "options": {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **options_to_json(options)},
         "versions": versions(),
@@ -140,14 +139,6 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
     }
     (folder / TEST_NAME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     (folder / "schedule.json").write_text(schedule.to_json(), encoding="utf-8")
-
-
-def _logs(options: RunOptions) -> dict[str, list[int]]:
-    """The logs that our own replicas will have, each with those that are sure to have it: where else nobody knows."""
-    if options.system != HIGHWATER:
-        return {}
-    everywhere = {METADATA_LOG: list(range(1, options.cluster.nodes + 1))}
-    return everywhere | {name: [] for name in options.cluster.log_names}
 
 
 def options_to_json(options: RunOptions) -> dict[str, Any]:
@@ -191,7 +182,7 @@ def check_supported(options: RunOptions, schedule: Schedule) -> None:
     _check_supported(_new_cluster(Path(), options), options, schedule)
 
 
-def _new_cluster(folder: Path, options: RunOptions) -> ReplicaCluster | ForeignSystem:
+def _new_cluster(folder: Path, options: RunOptions) -> Offered:
     return new_system(options.system, options.kind, folder, options.cluster)
 
 
@@ -265,7 +256,7 @@ class OpenRun:
         self._recorder = recorder = Recorder(writer, clock)
         load = Load()
         self._injector = Injector(system, recorder, load)
-        self._workload = _workload(options, system, recorder, load)
+        self._workload = options.workload(_setup(options, system, recorder, load))
 
     async def record(self) -> Stopped | None:
         """Make the topics, let clients and faults loose, heal, read everything; returns what cut it short."""
@@ -317,15 +308,7 @@ class OpenRun:
         agreed = await wait_converged(self._system, self._recorder, at_most_s=patience_s)
         self._phase = "reading"
         at_most_s = patience_s if agreed else min(patience_s, DISAGREED_S_MAX)
-        match self._workload:
-            case AppendWorkload():
-                process = self._workload.new_process()
-                for name in self._system.topic_partitions:
-                    await final_read(self._system, self._recorder, process, name, at_most_s=at_most_s, claim_end=agreed)
-            case ObjectWorkload():
-                await read_objects(self._workload, self._recorder, at_most_s=at_most_s)
-            case _:
-                assert_never(self._workload)
+        await self._workload.read_everything(at_most_s=at_most_s, claim_end=agreed)
         await dump_all(self._system, self._recorder, self._writer)
 
     async def _watch(self) -> None:
@@ -353,15 +336,16 @@ class OpenRun:
         )
 
 
-def _workload(options: RunOptions, system: System, recorder: Recorder, load: Load) -> AppendWorkload | ObjectWorkload:
-    # A name, not the number alone: the schedule's dice must not repeat themselves here.
-    random = Random(f"workload {options.seed}")
-    if options.workload is Workload.APPEND:
-        acks = None if options.strict_acks else WEAK_ACKS.get(options.cluster.client.acks)
-        return AppendWorkload(system, recorder, concurrency=options.concurrency, random=random, acks=acks, load=load)
-    objects = Objects(options.workload, options.keys, random)
-    return ObjectWorkload(
-        USES[options.workload](random), objects, system.store, recorder, concurrency=options.concurrency, load=load
+def _setup(options: RunOptions, system: System, recorder: Recorder, load: Load) -> Setup:
+    return Setup(
+        system=system,
+        recorder=recorder,
+        # A name, not the number alone: the schedule's dice must not repeat themselves here.
+        random=Random(f"workload {options.seed}"),
+        concurrency=options.concurrency,
+        load=load,
+        keys=options.keys,
+        acks=None if options.strict_acks else WEAK_ACKS.get(options.cluster.client.acks),
     )
 
 

@@ -26,9 +26,9 @@ from nemesis.cluster.host import Host
 from nemesis.cluster.processes import NodeProcess
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState
-from nemesis.systems.catalogue import Needs
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.loopback import LoopbackHost
+from nemesis.systems.offer import Offer
 from nemesis.systems.programs import find
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ TRY_S = 2.0
 class Nodes(ForeignSystem):
     """Nodes that form a cluster as they start, each with the plugin for streams."""
 
-    needs = Needs(workloads=())
+    offer = Offer(verbs=frozenset())
     started_s_max = 120.0
 
     def __init__(self, host: Host) -> None:

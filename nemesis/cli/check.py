@@ -114,13 +114,14 @@ def _check_many(
 def export(folder: Path, output: Path | None, form: str) -> None:
     """Write a stored RUN for other tools: its history, logs and events."""
     from nemesis.formats.kafka_edn import export_kafka_edn
-    from nemesis.history import workload_of
     from nemesis.history.json_lines import export_jsonl
     from nemesis.history.schemas import Kind
+    from nemesis.workload.catalogue import workload_of
+    from nemesis.workload.objects import ObjectWorkload
 
     _check_is_run(folder)
-    if form == "edn" and (workload := workload_of(folder)).is_on_objects:
-        said = f"edn is for runs on logs, and {folder} is of the workload {workload}: its tables go as jsonl"
+    if form == "edn" and issubclass(workload := workload_of(folder), ObjectWorkload):
+        said = f"edn is for runs on logs, and {folder} is of the workload {workload.name}: its tables go as jsonl"
         raise click.BadParameter(said, param_hint="--format")
     target = folder if output is None else output
     target.mkdir(parents=True, exist_ok=True)

@@ -53,9 +53,8 @@ OPTIONS = (
     click.option(
         "--log-flush",
         type=click.Choice(["fsync", "os"]),
-        default="fsync",
-        show_default=True,
-        help="os: replicas acknowledge before they flush; a power loss of several at once can lose what they did.",
+        help="os: replicas acknowledge before they flush; a power loss of several at once can lose what they did. "
+        "[default: fsync]",
     ),
     click.option("--election-timeout-ms", type=_milliseconds, default=500, show_default=True),
     click.option("--fetch-timeout-ms", type=_milliseconds, default=1000, show_default=True),
@@ -64,7 +63,8 @@ OPTIONS = (
     click.option("--lag-time-max-ms", type=_milliseconds, default=5000, show_default=True, help="Of replicas in sync."),
     click.option("--final-time-limit", type=click.FloatRange(1, 3600), default=45.0, show_default=True),
 )
-"""The topics' counts have no default of click's, for a directed schedule may want others."""
+"""The topics' counts have no default of click's, for a directed schedule may want others; what is about our own
+replicas has none, to be refused where it is given and means nothing."""
 
 
 NAMES = (
@@ -111,7 +111,7 @@ def words_of(given: Mapping[str, Any]) -> list[str]:
 
 def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:
     """The cluster that was asked for. Raises click.UsageError for what does not go together."""
-    from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
+    from nemesis.cluster.replica_options import FSYNC, ReplicaOptions, Timing, TopicOptions
     from nemesis.cluster.topic_client import ClientOptions
 
     if given["fetch_max_wait_ms"] >= given["fetch_timeout_ms"]:
@@ -142,7 +142,7 @@ def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:
             topics=TopicOptions(**{name: value for name, value in counts.items() if value is not None}),
             timing=timing,
             client=ClientOptions(acks=given["acks"], idempotence=idempotence),
-            log_flush=given["log_flush"],
+            log_flush=given["log_flush"] or FSYNC,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None

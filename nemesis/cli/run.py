@@ -25,12 +25,14 @@ from nemesis.cli.faults import drawn_schedule, flip_flop_option, nemesis_option
 from nemesis.cli.follow import check_can_follow, first_anomaly, followed
 from nemesis.cli.judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli.progress import progress_shown
-from nemesis.cli.workload import KEYS_DEFAULT, cluster_for, fetch_system, workload_asked, workload_options
+from nemesis.cli.workload import cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.catalogue import USUAL, needed_by
 from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
 from nemesis.schedule import Schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
+from nemesis.workload.catalogue import ON_OBJECTS
+from nemesis.workload.workload import KEYS_DEFAULT
 
 if TYPE_CHECKING:
     from nemesis.runner import FirstAnomaly, RunOptions
@@ -90,8 +92,9 @@ def run(
     fetch_system(given)
     enter_network(given, master=master)
     schedule, options = plan(given)
-    if stop_at_anomaly and options.workload.is_on_objects:
-        raise click.UsageError(f"--stop-at-anomaly: the workload {options.workload} is judged when the run is over")
+    if stop_at_anomaly and options.workload.name in ON_OBJECTS:
+        name = options.workload.name
+        raise click.UsageError(f"--stop-at-anomaly: the workload {name} is judged when the run is over")
     chosen = choose_engine(engine)
     return record_and_judge(
         options, schedule, store=store, engine=chosen, master=master, junit=junit, stop_at_anomaly=stop_at_anomaly

@@ -24,7 +24,6 @@ from nemesis.cli.faults import NO_FAULTS, drawn_schedule, flip_flop_option, neme
 from nemesis.cli.judge import choose_engine, engine_option, master_option, write_page
 from nemesis.cli.progress import progress_shown
 from nemesis.cli.workload import (
-    KEYS_DEFAULT,
     ON_LOGS,
     cluster_for,
     fetch_system,
@@ -36,6 +35,7 @@ from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.catalogue import USUAL, needed_by
 from nemesis.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER
+from nemesis.workload.workload import KEYS_DEFAULT
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement

@@ -1,6 +1,7 @@
 """The options that say what the clients of a run do; ``run`` and ``soak`` take the same.
 
-Owns their names and defaults, and the cluster that a workload on objects needs: one with the store and without topics.
+Owns their names and defaults, the refusal of what means nothing to the workload or to the system that was asked for,
+and the cluster that a workload on objects needs: one with the store and without topics.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nemesis.faults.catalogue import PACKAGES
 from nemesis.faults.needs import Need
-from nemesis.systems.catalogue import HIGHWATER, NAMES, UnknownSystemError, fetch, needs_of
+from nemesis.systems.catalogue import HIGHWATER, READS, SETTINGS, SYSTEMS, UnknownSystemError, fetch, offer_of
+from nemesis.workload.catalogue import ON_OBJECTS, USUAL, WORKLOADS
+from nemesis.workload.workload import KEYS_DEFAULT, Workload
 
 if TYPE_CHECKING:
     from nemesis.cluster.replica_options import ReplicaOptions
-    from nemesis.history.workloads import Workload
 
-WORKLOADS = ("append", "register", "set", "counter", "bank", "lock")
-ON_LOGS = "append"
-KEYS_DEFAULT = 10
+ON_LOGS = USUAL.name
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
@@ -28,7 +29,7 @@ def _system(context: click.Context, parameter: click.Parameter, value: str) -> s
     """Look whether there is such a system."""
     del context, parameter
     try:
-        needs_of(value)
+        offer_of(value)
     except UnknownSystemError as error:
         raise click.BadParameter(str(error)) from None
     return value
@@ -41,20 +42,26 @@ OPTIONS = (
         show_default=True,
         callback=_system,
         metavar="NAME",
-        help=f"What is put to the test: {', '.join(NAMES)}, or the module:Class of a system of your own.",
+        help=f"What is put to the test: {', '.join(SYSTEMS)}, or the module:Class of a system of your own.",
     ),
-    click.option("--workload", type=click.Choice(WORKLOADS), default=ON_LOGS, show_default=True),
+    click.option(
+        "--workload",
+        type=click.Choice(list(WORKLOADS)),
+        default=USUAL.name,
+        show_default=True,
+        help=f"What clients do. {' '.join(f'{name}: {one.operations}.' for name, one in WORKLOADS.items())}",
+    ),
     click.option("--keys", type=click.IntRange(1, 1000), help=f"Objects in use at a time. [default: {KEYS_DEFAULT}]"),
     click.option(
         "--reads",
-        type=click.Choice(["linearizable", "lease", "stale"]),
+        type=click.Choice(READS),
         help="Of objects. Those by lease rely on clocks; stale ones are not linearizable, and are found out. "
-        "[default: linearizable]",
+        f"[default: {READS[0]}]",
     ),
     click.option("--strict-acks", is_flag=True, help="Demand of appends with --acks 1 that they stay, too."),
 )
-OF_OBJECTS = ("keys", "reads")
-OF_TOPICS = ("topics", "partitions", "replication_factor", "min_insync_replicas")
+OF_WORKLOADS = tuple(dict.fromkeys(option for workload in WORKLOADS.values() for option in workload.options))
+"""The options that are about some workloads alone."""
 
 
 def workload_options(command: CommandT) -> CommandT:
@@ -66,28 +73,31 @@ def workload_options(command: CommandT) -> CommandT:
 
 def words_of_workload(given: Mapping[str, Any]) -> list[str]:
     """The words by which these options are given again."""
-    names = ("system", "workload", *OF_OBJECTS)
+    names = ("system", "workload", "keys", "reads")
     words = [word for name in names if given[name] is not None for word in (f"--{name}", str(given[name]))]
     return [*words, *(["--strict-acks"] if given["strict_acks"] else [])]
 
 
-def workload_asked(given: Mapping[str, Any]) -> Workload:
-    """The workload. Raises click.UsageError for options that it has no use for."""
-    from nemesis.history.workloads import Workload
-
-    workload = Workload(given["workload"])
-    useless = OF_TOPICS if workload.is_on_objects else OF_OBJECTS
-    for name in useless:
-        if given[name] is not None:
-            raise click.UsageError(f"--{name.replace('_', '-')} means nothing to the workload {workload}")
-    if given["strict_acks"] and (workload.is_on_objects or given["acks"] == "0"):
-        raise click.UsageError("--strict-acks means something to appends only, and to such as are acknowledged")
-    if given["system"] != HIGHWATER and given.get("variant") is not None:
-        raise click.UsageError("--variant is a wrong protocol of our own replicas: it says nothing of another system")
-    if given["system"] != HIGHWATER and given.get("log_flush") not in (None, "fsync"):
-        raise click.UsageError("--log-flush is an option of our own replicas: another system flushes as it pleases")
-    _check_used_so(given["system"], workload, given["reads"])
+def workload_asked(given: Mapping[str, Any]) -> type[Workload]:
+    """The workload. Raises click.UsageError for options that it, or the system, has no use for."""
+    workload, system = WORKLOADS[given["workload"]], given["system"]
+    _refuse(given, OF_WORKLOADS, workload.options, f"the workload {workload.name}")
+    if given["strict_acks"] and given["acks"] == "0":
+        raise click.UsageError("--strict-acks means nothing to appends that are not acknowledged")
+    offer = offer_of(system)
+    _refuse(given, sorted(SETTINGS), offer.settings, f"the system {system}")
+    if workload.name not in offer.workloads:
+        known = " or ".join(offer.workloads)
+        raise click.UsageError(f"--system {system} knows no workload {workload.name}: give {known}")
+    if given["reads"] is not None and given["reads"] not in offer.reads:
+        raise click.UsageError(f"--system {system} knows no {given['reads']} reads")
     return workload
+
+
+def _refuse(given: Mapping[str, Any], options: Collection[str], meaningful: Collection[str], whom: str) -> None:
+    for name in options:
+        if name not in meaningful and given.get(name) not in (None, False):
+            raise click.UsageError(f"--{name.replace('_', '-')} means nothing to {whom}")
 
 
 def fetch_system(given: Mapping[str, Any]) -> None:
@@ -98,35 +108,19 @@ def fetch_system(given: Mapping[str, Any]) -> None:
     fetch(given["system"])
 
 
-def _check_used_so(system: str, workload: str, reads: str | None) -> None:
-    """Look whether the clients of a system know the workload. Raises click.UsageError."""
-    needs = needs_of(system)
-    if needs is None:
-        return
-    if workload not in needs.workloads:
-        raise click.UsageError(f"--system {system} knows no workload {workload}: give {' or '.join(needs.workloads)}")
-    if reads is not None and reads not in needs.reads:
-        raise click.UsageError(f"--system {system} knows no {reads} reads")
-
-
 def cluster_for(
-    workload: Workload, cluster: ReplicaOptions, given: Mapping[str, Any], needs: Collection[Need]
+    workload: type[Workload], cluster: ReplicaOptions, given: Mapping[str, Any], needs: Collection[Need]
 ) -> ReplicaOptions:
     """The cluster as the workload and the faults need it. Raises click.UsageError for what does not go together."""
     from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 
-    if not workload.is_on_objects:
-        if Need.VOTERS in needs:
-            raise click.UsageError(
-                f"membership means nothing to the workload {workload}: who has the partitions is not voted on, and a "
-                f"disk that is wiped takes their records with it; give --workload {' or '.join(WORKLOADS[1:])}"
-            )
+    for need in (need for need in workload.refuses if need in needs):
+        others = " or ".join(name for name, other in WORKLOADS.items() if need not in other.refuses)
+        words = " or ".join(word for word, fault in PACKAGES.items() if fault.need is need)
+        said = f"{words} means nothing to the workload {workload.name}: {workload.refuses[need]}"
+        raise click.UsageError(f"{said}; give --workload {others}")
+    if workload.name not in ON_OBJECTS:
         return cluster
-    if Need.OTHER_DISKS in needs:
-        raise click.UsageError(
-            f"replace-disk is about the records of topics, and the workload {workload} has none: membership replaces "
-            "the disks of those who vote on objects"
-        )
     store = StoreOptions(reads=Reads(given["reads"] or Reads.LINEARIZABLE))
     if Need.VOTERS in needs:
         store = replace(store, snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)

@@ -9,7 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
+
+
+class Verb(StrEnum):
+    """What a system's clients may be able to do: a workload says which of it it needs, a system which of it it has."""
+
+    APPEND = "append"
+    """And poll: the clients are those of logs (``LogClient``)."""
+    GET = "get"
+    GET_ALL = "get-all"
+    PUT = "put"
+    COMPARE_AND_SET = "compare-and-set"
+    LEND = "lend"
+    """A compare-and-set with ``ttl_ms``."""
+    DELETE_IF = "delete-if"
+    INCREMENT = "increment"
+    PUT_ALL_IF = "put-all-if"
+
+
+ON_OBJECTS = frozenset(Verb) - {Verb.APPEND}
+"""All that a ``StoreClient`` can do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

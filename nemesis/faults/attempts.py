@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 
 if TYPE_CHECKING:
-    from nemesis.workload.recorder import Recorder
+    from nemesis.history.recorder import Recorder
 
 
 class ChangeOutcome(StrEnum):

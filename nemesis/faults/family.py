@@ -21,8 +21,8 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.links import Link
 
 if TYPE_CHECKING:
-    from nemesis.workload.pace import Load
-    from nemesis.workload.recorder import Recorder
+    from nemesis.faults.load import Load
+    from nemesis.history.recorder import Recorder
 
 FaultT = TypeVar("FaultT", bound=Fault)
 

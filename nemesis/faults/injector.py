@@ -19,11 +19,11 @@ from nemesis.faults.casting import Casting, leader_of
 from nemesis.faults.catalogue import FAMILIES
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, Struck
 from nemesis.faults.fault import Fault
+from nemesis.faults.load import Load
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import InvalidTargetError
+from nemesis.history.recorder import Recorder
 from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
-from nemesis.workload.pace import Load
-from nemesis.workload.recorder import Recorder
 
 HEAL_ALL = "heal-all"
 """What the harness brings about at the end, in the history of a run in which it could not."""

@@ -20,7 +20,7 @@ from nemesis.faults.processes import start_all
 from nemesis.faults.targets import Role, Target
 
 if TYPE_CHECKING:
-    from nemesis.workload.recorder import Recorder
+    from nemesis.history.recorder import Recorder
 
 STOP, RESTART = "stop-rolling", "restart-rolling"
 ROLLING_S = (8.0, 12.0)

@@ -24,7 +24,7 @@ from nemesis.faults.needs import Need
 from nemesis.faults.targets import InvalidTargetError, Role, Target
 
 if TYPE_CHECKING:
-    from nemesis.workload.recorder import Recorder
+    from nemesis.history.recorder import Recorder
 
 ADD = "add-voter"
 REMOVE, TRANSFER, EMPTY_DISK = "remove-voter", "transfer-leadership", "empty-disk"

@@ -1,29 +1,25 @@
 """What a run leaves on disk for its judges: the history, the replicas' final logs, and what the replicas reported.
 
-The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``writer``
-(Parquet shards, written while the run goes on; ``pairing`` says which event completes which) -> ``reader`` (the shards
-again, and what is wrong with them) -> ``json_lines`` (the same for people and other tools); ``tables`` is the short
-way, from values to columns without files, ``record_batches`` is how logs of replicas are decoded, by nobody's code but
-the harness's; ``stopped`` says what ended a run before its time, and ``workloads`` by which promises it is judged.
-Judging starts where this package ends: it needs the folder, never the cluster. Whatever reads or writes columns is
-imported from its own file, so that who needs the names of events alone does not load Arrow.
+The way of the data: ``events`` (the values that are recorded) -> ``schemas`` (their Arrow columns) -> ``recorder``
+(their order and time while a run goes on) -> ``writer`` (Parquet shards; ``pairing`` says which event completes which)
+-> ``reader`` (the shards again, and what is wrong with them) -> ``json_lines`` (the same for people and other tools);
+``tables`` is the short way, from values to columns without files, ``record_batches`` is how logs of replicas are
+decoded, by nobody's code but the harness's; ``stopped`` says what ended a run before its time, and ``document`` how it
+is to be judged. Judging starts where this package ends: it needs the folder, never the cluster. Whatever reads or
+writes columns is imported from its own file, so that who needs the names of events alone does not load Arrow.
 """
 
 from __future__ import annotations
 
 from nemesis.history.errors import HistoryError
 from nemesis.history.events import (
-    ACQUIRE,
-    ADD,
     APPEND,
     BECAME_LEADER,
-    CAS,
     DUMP,
     FINAL_ISR,
     FINAL_READ,
     HARNESS_PROCESS,
     HIGH_WATERMARK,
-    INCREMENT,
     KILLED_FROM_OUTSIDE,
     LAST_KNOWN_LEADER_ELECTED,
     METADATA_LOG,
@@ -31,15 +27,11 @@ from nemesis.history.events import (
     NEMESIS_PROCESS,
     OFFLINE,
     ON_LOGS,
-    OPEN,
     POLL,
     READ,
-    RELEASE,
-    TRANSFER,
     UNCLEAN_ELECTION,
     VOTERS_CHANGED,
     VOTERS_LEARNED,
-    WRITE,
     EventType,
     HistoryEvent,
     PolledRecord,
@@ -47,20 +39,15 @@ from nemesis.history.events import (
     ReplicaLogBatch,
     RunEvent,
 )
-from nemesis.history.workloads import Workload, workload_of
 
 __all__ = [
-    "ACQUIRE",
-    "ADD",
     "APPEND",
     "BECAME_LEADER",
-    "CAS",
     "DUMP",
     "FINAL_ISR",
     "FINAL_READ",
     "HARNESS_PROCESS",
     "HIGH_WATERMARK",
-    "INCREMENT",
     "KILLED_FROM_OUTSIDE",
     "LAST_KNOWN_LEADER_ELECTED",
     "METADATA_LOG",
@@ -68,15 +55,11 @@ __all__ = [
     "NEMESIS_PROCESS",
     "OFFLINE",
     "ON_LOGS",
-    "OPEN",
     "POLL",
     "READ",
-    "RELEASE",
-    "TRANSFER",
     "UNCLEAN_ELECTION",
     "VOTERS_CHANGED",
     "VOTERS_LEARNED",
-    "WRITE",
     "EventType",
     "HistoryError",
     "HistoryEvent",
@@ -84,6 +67,4 @@ __all__ = [
     "ReplicaEvent",
     "ReplicaLogBatch",
     "RunEvent",
-    "Workload",
-    "workload_of",
 ]

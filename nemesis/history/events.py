@@ -28,16 +28,10 @@ FINAL_READ = "final-read"
 
 READ = "read"
 """Read a whole object: a register, a set, a counter, all accounts of a bank, the holder of a lock."""
-WRITE, CAS, ADD, INCREMENT = "write", "cas", "add", "increment"
-"""Of a register the first two, of a set and of a counter the others. Values and elements are unique in their object."""
-OPEN, TRANSFER = "open", "transfer"
-"""Of a bank: make its accounts, and move an amount from one to another, if both are as they were seen."""
-ACQUIRE, RELEASE = "acquire", "release"
-"""Of a lock. Who holds it is called by a number of its own for each time."""
 DUMP = "dump"
 """What the harness does in the end: it reads all logs of a node, and counts in ``detail`` what it has read."""
 ON_LOGS = frozenset({APPEND, POLL, FINAL_READ})
-"""The operations on logs; all others are on objects."""
+"""The operations on logs; all others are on objects, and declared by their workload."""
 
 
 class EventType(StrEnum):
@@ -77,12 +71,9 @@ class HistoryEvent(Struct, frozen=True, kw_only=True):
     or added, the amount, or the number of the lock's holder; in the completion, what the object holds, absent for
     nothing. ``offset``, in the completion, is the revision of the store at which the operation took effect, or which
     it saw: the place that the servers claim for it in the one order of all. A fail with an offset was answered: what it
-    was conditional on was not so, and it is a read of what the answer tells. ``detail`` has what is no single number:
-
-    - in the invocation: ``expected`` (what a cas compares with, or the balances that a transfer rests on), ``from`` and
-      ``to`` (accounts of a transfer), ``accounts`` (what a bank is opened with), ``ttl_ms`` (how long a lock is lent);
-    - in the completion: ``changed_at`` (the revision at which the value came to be), ``elements`` (pairs of element and
-      that revision), ``accounts`` (pairs of account and balance).
+    was conditional on was not so, and it is a read of what the answer tells. ``detail`` has what is no single number,
+    as the operation's workload says (``nemesis.workload``); ``changed_at``, in the completion, is the revision at which
+    the value came to be.
     """
 
     index: int

@@ -38,8 +38,9 @@ from nemesis.history.events import (
 )
 from nemesis.history.pairing import ECHOES
 from nemesis.history.schemas import HISTORY_SCHEMA, Kind
-from nemesis.history.workloads import Workload
 from nemesis.pipeline.machines.judge import judge_objects
+from nemesis.workload.catalogue import ON_OBJECTS
+from nemesis.workload.objects import ObjectWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -213,12 +214,12 @@ def _unpacked(table: pa.Table, name: str, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)]).cast(schema)
 
 
-def object_findings(history: DataFrame, workloads: Mapping[str, Workload], buckets: int) -> DataFrame:
+def object_findings(history: DataFrame, workloads: Mapping[str, type[ObjectWorkload]], buckets: int) -> DataFrame:
     """History to findings of objects: all events of clients of an object of a run are in one bucket."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    names = pa.table({"run_id": list(workloads), "workload": [workload.value for workload in workloads.values()]})
+    names = pa.table({"run_id": list(workloads), "workload": [workload.name for workload in workloads.values()]})
     of_objects = F.broadcast(history.sparkSession.createDataFrame(names))
     # One row for each run: these are its objects' workloads, and all others are left out.
     events = history.where(F.col("process") >= 0).join(of_objects, on="run_id", how="inner")
@@ -232,7 +233,7 @@ def _judge_objects(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     if gathered:
         events = pa.Table.from_batches(gathered)
         runs = events.group_by(["run_id", "workload"]).aggregate([]).to_pylist()
-        workloads = {run["run_id"]: Workload(run["workload"]) for run in runs}
+        workloads = {run["run_id"]: ON_OBJECTS[run["workload"]] for run in runs}
         yield from _packed(judge_objects(events.drop_columns("workload"), workloads))
 
 

@@ -16,9 +16,10 @@ from nemesis.checks.anomalies import row_order
 from nemesis.checks.promises import Checked
 from nemesis.checks.registry import is_shown
 from nemesis.checks.verdict import RunCounts, decide, faults_bit, undecided_where_lines_lack
-from nemesis.history.workloads import TEST_NAME
+from nemesis.history.document import TEST_NAME
 from nemesis.pipeline.runs import RunFolder
 from nemesis.verdict import Verdict
+from nemesis.workload.objects import ObjectWorkload
 
 RESULTS_NAME = "results.json"
 
@@ -94,9 +95,9 @@ def _silent(run: RunFolder, counts: RunCounts) -> tuple[str, ...]:
 
 def _unjudged(run: RunFolder, counts: RunCounts) -> tuple[str, ...]:
     """A run is judged by its workload; what does not belong to that nobody has looked at."""
-    if run.workload.is_on_objects:
+    if issubclass(run.workload, ObjectWorkload):
         strangers = counts.append_ok + counts.append_fail + counts.append_info
-        what, how = "operations on logs", f"by the workload {run.workload}"
+        what, how = "operations on logs", f"by the workload {run.workload.name}"
     else:
         strangers = counts.operations_ok + counts.operations_fail + counts.operations_info
         what, how = "operations on objects", f"since {TEST_NAME} names no workload on objects"

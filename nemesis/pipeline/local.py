@@ -37,10 +37,12 @@ from nemesis.history.events import (
 from nemesis.history.pairing import UNRETURNED, pairs
 from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
-from nemesis.history.workloads import Workload
 from nemesis.pipeline.judgement import Judgement, judgement_of
 from nemesis.pipeline.machines.judge import judge_objects
 from nemesis.pipeline.runs import RunFolder, due_logs
+from nemesis.workload.catalogue import USUAL
+from nemesis.workload.objects import ObjectWorkload
+from nemesis.workload.workload import Workload
 
 
 def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
@@ -66,7 +68,7 @@ def judge_tables(
     *,
     whole: bool,
     evident: bool = False,
-    workload: Workload = Workload.APPEND,
+    workload: type[Workload] = USUAL,
     due: pa.Table | None = None,
 ) -> tuple[RunCounts, Findings]:
     """What one run did, and what was found in it, from the three tables of ``nemesis.history``.
@@ -77,13 +79,15 @@ def judge_tables(
     operations = pair_operations(history, run_id)
     logs, events = of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
     this, none = frozenset({run_id}), frozenset[str]()
-    tells_all = whole and not workload.is_on_objects
-    options = CheckOptions(incomplete_runs=none if tells_all else this, evident_runs=this if evident else none)
-    on_logs = operations.slice(0, 0) if workload.is_on_objects else operations
+    objects = {run_id: workload} if issubclass(workload, ObjectWorkload) else {}
+    options = CheckOptions(
+        incomplete_runs=this if objects or not whole else none, evident_runs=this if evident else none
+    )
+    on_logs = operations.slice(0, 0) if objects else operations
     told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if due is None else [due])])
     findings = judge_partitions(on_logs, logs, told, options)
-    if workload.is_on_objects:
-        findings += judge_objects(with_run_id(_clients(history), run_id), {run_id: workload})
+    if objects:
+        findings += judge_objects(with_run_id(_clients(history), run_id), objects)
     return count(history, operations, logs, events), findings
 
 

@@ -14,12 +14,14 @@ import pyarrow as pa
 
 from nemesis.checks.replica_events import ANY
 from nemesis.checks.schemas import RUN_EVENT_SCHEMA
+from nemesis.history.document import logs_of, shows_logs
 from nemesis.history.errors import HistoryError
 from nemesis.history.events import DUE
 from nemesis.history.reader import ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
-from nemesis.history.workloads import Workload, logs_of, shows_logs, workload_of
+from nemesis.workload.catalogue import USUAL, workload_of
+from nemesis.workload.workload import Workload
 
 RUNS_MAX = 100_000
 Listing = Callable[[Path, Kind], ShardListing]
@@ -38,7 +40,7 @@ class RunFolder:
     folder: Path
     shards: dict[Kind, ShardListing]
     complete: bool
-    workload: Workload = Workload.APPEND
+    workload: type[Workload] = USUAL
     shows_logs: bool = True
     logs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     stopped: Stopped | None = None

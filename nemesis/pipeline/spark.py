@@ -20,6 +20,7 @@ from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames
 from nemesis.pipeline.judgement import Judgement, judgement_of
 from nemesis.pipeline.runs import RunFolder, due_logs
+from nemesis.workload.objects import ObjectWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,11 +48,11 @@ def _judged(
     logs: DataFrame,
     events: DataFrame,
 ) -> tuple[Judgement, ...]:
+    workloads = {run.run_id: run.workload for run in runs if issubclass(run.workload, ObjectWorkload)}
     options = CheckOptions(
-        incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole or run.workload.is_on_objects),
+        incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole or run.run_id in workloads),
         evident_runs=frozenset(run.run_id for run in runs if run.is_evident),
     )
-    workloads = {run.run_id: run.workload for run in runs if run.workload.is_on_objects}
     due = _frame(spark, pa.concat_tables([due_logs(run) for run in runs]))
     told = events.unionByName(history.transform(frames.dumped_logs)).unionByName(due)
     on_logs = operations.transform(frames.of_other_runs, workloads) if workloads else operations

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from nemesis.history import CAS, INCREMENT, READ, WRITE
+from nemesis.history import READ
 from nemesis.simulator.group_climate import COUNTER, STORE, GroupClimate
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.workload.counter import INCREMENT
+from nemesis.workload.register import CAS, WRITE
 from replica.ids import TopicPartition
 from replica.machines.key_value import KeyValue, decode_response, encode_command, encode_request
 from replica.machines.key_value.commands import CompareAndSetValue, Get, Put

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import RunCounts
-from nemesis.history import Workload
 from nemesis.history.schemas import Kind
 from nemesis.history.tables import table_of
 from nemesis.pipeline.local import count, judge_tables, of_run, pair_operations, with_run_id
@@ -20,6 +19,9 @@ from nemesis.pipeline.machines.judge import judge_objects
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.group_climate import COUNTER
 from nemesis.simulator.record import Record
+from nemesis.workload.counter import CounterWorkload
+from nemesis.workload.objects import ObjectWorkload
+from nemesis.workload.register import RegisterWorkload
 
 
 def judge_record(run_id: str, record: Record, climate: Climate) -> tuple[RunCounts, Findings]:
@@ -39,6 +41,10 @@ def _judge_objects(run_id: str, history: pa.Table, logs: pa.Table, events: pa.Ta
     findings = judge_partitions(operations.slice(0, 0), logs, events, CheckOptions())
     clients = with_run_id(history.filter(pc.greater_equal(history.column("process"), 0)), run_id)
     is_counter = pc.equal(clients.column("topic_partition"), f"{COUNTER}")
-    for workload, own in ((Workload.REGISTER, pc.invert(is_counter)), (Workload.COUNTER, is_counter)):
+    parts: tuple[tuple[type[ObjectWorkload], pa.Array], ...] = (
+        (RegisterWorkload, pc.invert(is_counter)),
+        (CounterWorkload, is_counter),
+    )
+    for workload, own in parts:
         findings += judge_objects(clients.filter(own), {run_id: workload})
     return count(history, operations, logs, events), findings

@@ -13,12 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from nemesis.cluster.closing import closed_by
 from nemesis.cluster.deaths import death_of
 from nemesis.cluster.faketime import OFFSET_NAME, faked_by, set_offset, why_no_faketime
 from nemesis.cluster.host import Host
+from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.store import StoreClient
 from nemesis.cluster.system import (
@@ -35,18 +36,9 @@ from nemesis.cluster.system import (
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.faults.needs import Need
-from nemesis.systems.catalogue import Needs
+from nemesis.systems.loopback import LoopbackHost
+from nemesis.systems.offer import Offer
 
-LACKED: Mapping[Need, str] = {
-    Need.VOTERS: "the voters of another system cannot be changed",
-    Need.OTHER_DISKS: "the voters of another system cannot be changed",
-    Need.MOVES: "who has the logs of another system cannot be changed",
-    Need.MEMORY: "what another system does without memory is not known",
-    Need.STANDING_STILL: "another system does not stand still at points of its work",
-    Need.TIMERS: "the timers of another system go by a clock that cannot be set",
-    Need.DISKS: "another system writes to its disk by itself: what it has not flushed is not known",
-}
-"""What takes a hand in the nodes' own work."""
 STOPPED_S_MAX = 5.0
 BECAME_LEADER = "became-leader"
 _POLL_S = 0.05
@@ -95,10 +87,8 @@ class ForeignSystem(ABC):
     of use together.
     """
 
-    needs: ClassVar[Needs]
-    """What it is used for, and what must be installed."""
-    why_not_faked: ClassVar[str | None] = "nobody has said that libfaketime reaches the programs of this system"
-    """Why wall clocks cannot be faked; None for programs that ask the C library for the time."""
+    offer: ClassVar[Offer]
+    """What it can be used for, and what must be installed."""
     epochs_name_leaders: ClassVar[bool] = False
     """Whether an epoch that is told with a leader is certainly that leader's: then two leaders in one are a violation.
 
@@ -112,6 +102,20 @@ class ForeignSystem(ABC):
         self.options = options
         self._led: dict[Led, Report] = {}
         self._deaths: list[Report] = []
+
+    @classmethod
+    def on(cls, kind: ClusterKind, folder: Path, options: ReplicaOptions) -> Self:
+        """Nodes on a host of that kind. Raises UnsupportedError where they would not see the programs of this machine.
+
+        On the kind ``local`` nodes dial each other directly: what would stand between them is for our replicas only.
+        """
+        match kind:
+            case ClusterKind.LOCAL:
+                return cls(LoopbackHost(folder, options.nodes), options)
+            case ClusterKind.NETNS:
+                return cls(new_host(kind, folder, options.nodes), options)
+            case _:
+                raise UnsupportedError("its nodes are programs of this machine: use --cluster local or netns")
 
     # --- what each system says ----------------------------------------------------------------------------------------
 
@@ -158,7 +162,7 @@ class ForeignSystem(ABC):
     @property
     def shows_logs(self) -> bool:
         """Whether ``replica_states`` and ``dumps`` tell what the nodes hold; else clients alone say what is kept."""
-        return self.needs.shows_logs
+        return self.offer.shows_logs
 
     @property
     def links(self) -> SystemLinks:
@@ -171,10 +175,10 @@ class ForeignSystem(ABC):
         return ForeignVoters()
 
     def lacks(self, need: Need) -> str | None:
-        """What the host cannot do, changes of voters, and what takes a hand in the nodes' own work."""
-        if need is Need.WALL_CLOCKS:
-            return self.why_not_faked or why_no_faketime()
-        return LACKED.get(need) or self.host.lacks(need)
+        """What the system lacks, and what the host cannot do."""
+        if need in self.offer.lacks:
+            return self.offer.lacks[need]
+        return why_no_faketime() if need is Need.WALL_CLOCKS else self.host.lacks(need)
 
     async def open(self) -> None:
         """Make the network, prepare every node and start it. Raises NodeFailedError."""
@@ -240,7 +244,7 @@ class ForeignSystem(ABC):
         set_offset(self.host.folder(node) / OFFSET_NAME, dials.wall_ms)
 
     def _environment(self, node: int) -> Mapping[str, str]:
-        if not self.options.clocks_in_hand or self.why_not_faked or why_no_faketime():
+        if not self.options.clocks_in_hand or self.lacks(Need.WALL_CLOCKS):
             return {}
         return faked_by(self.host.inside(node) / OFFSET_NAME)
 

@@ -10,69 +10,65 @@ promises nothing. Source: Jepsen's processes; the values are unique so that ever
 from __future__ import annotations
 
 import asyncio
-from random import Random
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from nemesis.cluster.system import LogClient, NotDoneError, Polled, System, UnknownOutcomeError
-from nemesis.history import APPEND, POLL, EventType, PolledRecord
-from nemesis.workload.pace import Load, Pace
-from nemesis.workload.recorder import Recorder
+from nemesis.cluster.store import Verb
+from nemesis.cluster.system import LogClient, NotDoneError, Polled, UnknownOutcomeError
+from nemesis.faults.needs import Need
+from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType, PolledRecord
+from nemesis.history.recorder import Recorder
+from nemesis.workload.pace import Pace
+from nemesis.workload.workload import HasClients, Setup, Workload
 
 APPEND_SHARE = 0.5
+FINAL_POLLS_MAX = 1_000_000
+RETRY_S = 0.1
 
 
-class AppendWorkload:
-    """``concurrency`` processes at a time. ``random`` decides between appending and polling, and where.
+class AppendWorkload(Workload):
+    """Appends and polls, of the logs of all topics. The dice decide between them, and where."""
 
-    ``acks`` is what appends ask for where that is less than all, ``load`` how many times the rate is wanted.
-    """
+    name = "append"
+    an_object = "a partition of a topic"
+    operations = "append of a unique value, poll"
+    verbs = frozenset({Verb.APPEND})
+    options = ("topics", "partitions", "replication_factor", "min_insync_replicas", "strict_acks")
+    refuses: ClassVar[Mapping[Need, str]] = {
+        Need.VOTERS: "who has the partitions is not voted on, and a disk that is wiped takes their records with it"
+    }
 
-    def __init__(
-        self,
-        system: System,
-        recorder: Recorder,
-        *,
-        concurrency: int,
-        random: Random,
-        acks: int | None = None,
-        load: Load | None = None,
-    ) -> None:
-        self._system = system
-        self._recorder = recorder
-        self._concurrency = concurrency
-        self._random = random
-        self._acks = acks
-        self._load = load or Load()
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
         self._next_value = 1
-        self._next_process = 0
 
-    async def run(self, *, rate: float, stop: asyncio.Event) -> None:
-        """Append and poll until ``stop`` is set; operations that have begun are waited for."""
-        pace = Pace(rate, load=self._load)
-        async with asyncio.TaskGroup() as slots:
-            for _ in range(self._concurrency):
-                slots.create_task(self._run_slot(pace, stop))
+    @classmethod
+    def judged_as(cls) -> str:
+        """The checks of logs."""
+        return "[logs](checks.md)"
 
-    def new_process(self) -> int:
-        """A process number that nobody had before."""
-        process, self._next_process = self._next_process, self._next_process + 1
-        return process
-
-    async def _run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
+    async def run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
         """One process after the other, each reading on where the one before it came to."""
-        positions = dict.fromkeys(self._system.topic_partitions, 0)
+        setup, names = self.setup, self.setup.system.topic_partitions
+        positions = dict.fromkeys(names, 0)
         while not stop.is_set():
-            process = _Process(self.new_process(), self._system.client(), self._recorder, positions)
+            process = _Process(self.new_number(), setup.system.client(), setup.recorder, positions)
             try:
                 while process.is_alive and await pace.wait_turn(stop):
-                    name = self._random.choice(self._system.topic_partitions)
-                    if self._random.random() < APPEND_SHARE:
-                        await process.append(name, self._new_value(), self._acks)
+                    name = setup.random.choice(names)
+                    if setup.random.random() < APPEND_SHARE:
+                        await process.append(name, self._new_value(), setup.acks)
                     else:
                         await process.poll(name)
             finally:
                 await process.close()
             positions = process.positions
+
+    async def read_everything(self, *, at_most_s: float, claim_end: bool) -> None:
+        """Read each log by a fresh process, for so long at most."""
+        system, recorder, process = self.setup.system, self.setup.recorder, self.new_number()
+        for name in system.topic_partitions:
+            await final_read(system, recorder, process, name, at_most_s=at_most_s, claim_end=claim_end)
 
     def _new_value(self) -> int:
         value, self._next_value = self._next_value, self._next_value + 1
@@ -80,7 +76,7 @@ class AppendWorkload:
 
 
 class _Process:
-    """One process of the workload: a number, a client, positions."""
+    """A number, a client, positions."""
 
     def __init__(self, number: int, client: LogClient, recorder: Recorder, positions: dict[str, int]) -> None:
         self._number = number
@@ -133,3 +129,39 @@ def polled_fields(done: Polled) -> dict[str, Any]:
         "node": done.node,
         "limited": not done.reached_end,
     }
+
+
+async def final_read(
+    system: HasClients, recorder: Recorder, process: int, topic_partition: str, *, at_most_s: float, claim_end: bool
+) -> bool:
+    """Read a log from offset 0 to its end by a fresh process; whether the end was seen.
+
+    With ``claim_end`` the last poll is recorded as one that saw the end of the log, else as one that may have been
+    too early.
+    """
+    client = system.client()
+    position = 0
+    deadline = asyncio.get_running_loop().time() + at_most_s
+
+    def record(kind: EventType, **fields: Any) -> None:
+        recorder.client(process, kind, FINAL_READ, topic_partition=topic_partition, **fields)
+
+    try:
+        for _ in range(FINAL_POLLS_MAX):
+            record(EventType.INVOKE, offset=position, seek=True)
+            try:
+                done = await client.poll(topic_partition, position)
+            except (NotDoneError, UnknownOutcomeError) as error:
+                record(EventType.FAIL, offset=position, error=str(error))
+                await asyncio.sleep(RETRY_S)
+            else:
+                fields = polled_fields(done)
+                record(EventType.OK, offset=position, **fields | {"limited": fields["limited"] or not claim_end})
+                if done.reached_end:
+                    return True
+                position = done.next_offset
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+    finally:
+        await client.close()
+    return False

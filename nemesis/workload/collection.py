@@ -7,26 +7,40 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
-from nemesis.cluster.store import Answer
-from nemesis.history import ADD, READ
-from nemesis.workload.objects import Process
+from nemesis.cluster.store import Answer, Verb
+from nemesis.history.events import READ
+from nemesis.linearizability.models.grow_set import GrowSet
+from nemesis.workload.encoding import WRITES_VALUE, Detail, Encoding, pairs_of
+from nemesis.workload.objects import ObjectWorkload, Process
+from nemesis.workload.workload import Setup
+
+ADD = "add"
 
 READ_SHARE = 0.4
 
 
-class SetUse:
-    """Adds, and reads all."""
+class SetWorkload(ObjectWorkload):
+    """Adds, and reads all: pairs of element and the revision at which it came to be."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    name = "set"
+    an_object = "the keys below a prefix"
+    operations = "add of an element, read of all at one revision"
+    verbs = frozenset({Verb.GET_ALL, Verb.PUT})
+    model = GrowSet()
+    encodings: ClassVar[Mapping[str, Encoding]] = {
+        ADD: WRITES_VALUE,
+        READ: Encoding(result=lambda _, told: tuple(element for element, _ in pairs_of(told.get("elements", ())))),
+    }
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
         self._elements = itertools.count(1)
 
     async def act(self, process: Process, name: str) -> None:
         """Do what the dice say."""
-        if self._random.random() < READ_SHARE:
+        if self.setup.random.random() < READ_SHARE:
             await self.read(process, name)
         else:
             element = next(self._elements)
@@ -35,6 +49,12 @@ class SetUse:
     async def read(self, process: Process, name: str) -> Answer | None:
         """Read all elements at one revision."""
         return await process.do(READ, name, process.client.get_all(f"{name}/"), told=_elements)
+
+    @staticmethod
+    def seen(value: int | None, detail: Detail) -> Mapping[int, int]:
+        """Those of all elements, where they are told."""
+        del value
+        return {element: at for element, at in detail.get("elements", ()) if at is not None}
 
 
 def _elements(answer: Answer) -> Mapping[str, Any]:

@@ -16,26 +16,19 @@ from nemesis.cluster.system import (
     ClusterState,
     Dump,
     NodeFailedError,
-    NotDoneError,
     PartitionState,
     ReplicaState,
     Report,
     System,
-    UnknownOutcomeError,
 )
-from nemesis.history import DUMP, FINAL_ISR, FINAL_READ, EventType, ReplicaEvent, ReplicaLogBatch
+from nemesis.history import DUMP, FINAL_ISR, EventType, ReplicaEvent, ReplicaLogBatch
+from nemesis.history.recorder import Clock, Recorder
 from nemesis.history.writer import HistoryWriter
-from nemesis.workload.append import polled_fields
-from nemesis.workload.objects import ObjectWorkload
-from nemesis.workload.recorder import Clock, Recorder
 from nemesis.workload.sampler import record_states
 
 CONVERGE = "converge"
-READ_OBJECTS = "read-objects"
 NOBODY = -1
 _LOOK_S = 0.1
-_RETRY_S = 0.1
-FINAL_POLLS_MAX = 1_000_000
 
 
 async def wait_converged(system: System, recorder: Recorder, *, at_most_s: float) -> bool:
@@ -143,50 +136,6 @@ def _record_claims(
             offset=None if told is None or told.role != "leader" else told.high_watermark,
             detail=json.dumps(claim),
         )
-
-
-async def final_read(
-    system: System, recorder: Recorder, process: int, topic_partition: str, *, at_most_s: float, claim_end: bool
-) -> bool:
-    """Read a log from offset 0 to its end by a fresh process; whether the end was seen.
-
-    With ``claim_end`` the last poll is recorded as one that saw the end of the log, else as one that may have been
-    too early.
-    """
-    client = system.client()
-    position = 0
-    deadline = asyncio.get_running_loop().time() + at_most_s
-
-    def record(kind: EventType, **fields: Any) -> None:
-        recorder.client(process, kind, FINAL_READ, topic_partition=topic_partition, **fields)
-
-    try:
-        for _ in range(FINAL_POLLS_MAX):
-            record(EventType.INVOKE, offset=position, seek=True)
-            try:
-                done = await client.poll(topic_partition, position)
-            except (NotDoneError, UnknownOutcomeError) as error:
-                record(EventType.FAIL, offset=position, error=str(error))
-                await asyncio.sleep(_RETRY_S)
-            else:
-                fields = polled_fields(done)
-                record(EventType.OK, offset=position, **fields | {"limited": fields["limited"] or not claim_end})
-                if done.reached_end:
-                    return True
-                position = done.next_offset
-            if asyncio.get_running_loop().time() > deadline:
-                return False
-    finally:
-        await client.close()
-    return False
-
-
-async def read_objects(workload: ObjectWorkload, recorder: Recorder, *, at_most_s: float) -> None:
-    """Read every object once by a fresh process; what could not be read in time is recorded as not brought about."""
-    recorder.harness(EventType.INVOKE, READ_OBJECTS, {})
-    unread = await workload.read_all(at_most_s=at_most_s)
-    error = f"{len(unread)} objects could not be read within {at_most_s:.1f} s" if unread else None
-    recorder.harness(EventType.FAIL if unread else EventType.INFO, READ_OBJECTS, {"unread": list(unread)}, error=error)
 
 
 async def dump_all(system: System, recorder: Recorder, writer: HistoryWriter) -> None:

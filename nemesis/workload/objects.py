@@ -4,7 +4,7 @@ Owns the life of processes and of objects, and how outcomes are recorded. A proc
 and its own session; it does one operation at a time, on an object that the dice choose. When the outcome of a change is
 unknown its process ends, for it cannot know what it would do next, and a new one takes its place. ``keys`` objects are
 in use at a time; each is retired after so many operations, and another takes its place, so that the history of none
-grows beyond what can be judged. What is done with an object, each workload says (``Use``).
+grows beyond what can be judged. What is done with an object, and how it is judged, each workload says.
 
 Source: Jepsen's processes, and its ``independent`` keys.
 """
@@ -13,23 +13,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from nemesis.cluster.store import Answer, StoreClient
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
-from nemesis.history import READ, EventType
-from nemesis.workload.pace import Load, Pace
-from nemesis.workload.recorder import Recorder
+from nemesis.faults.needs import Need
+from nemesis.history.events import READ, EventType
+from nemesis.history.recorder import Recorder
+from nemesis.linearizability.model import Model
+from nemesis.workload.encoding import Detail, Encoding
+from nemesis.workload.pace import Pace
+from nemesis.workload.workload import Setup, Workload
 
-KEYS_DEFAULT = 10
+READ_OBJECTS = "read-objects"
 OPERATIONS_PER_OBJECT = 100
 RETRY_S = 0.1
 
 
 class Process:
-    """One process of a workload: a number, a client, and the recording of what it does."""
+    """A number, a client, and the recording of what it does."""
 
     def __init__(self, number: int, client: StoreClient, recorder: Recorder) -> None:
         self.number = number
@@ -79,16 +84,6 @@ def _json(detail: Mapping[str, Any]) -> str | None:
     return json.dumps(detail) if detail else None
 
 
-class Use(Protocol):
-    """What a workload does with an object; it may remember what was seen of each. One for all processes."""
-
-    async def act(self, process: Process, name: str) -> None:
-        """Do one operation."""
-
-    async def read(self, process: Process, name: str) -> Answer | None:
-        """Read all of the object; None where that earned no answer."""
-
-
 def one_key(name: str) -> Callable[[Answer], Mapping[str, Any]]:
     """What is told of an answer about one key: its value, and at which revision it came to be, if that is known."""
 
@@ -131,61 +126,79 @@ class Objects:
         return f"{self._prefix}-{number}"
 
 
-class ObjectWorkload:
-    """``concurrency`` processes at a time, each with a client of its own from ``clients``.
+class ObjectWorkload(Workload):
+    """Uses objects, each of which is judged for linearizability.
 
-    ``load`` is how many times the rate is wanted.
+    One that remembers what was seen of an object remembers it for all processes.
     """
 
-    def __init__(
-        self,
-        use: Use,
-        objects: Objects,
-        clients: Callable[[], StoreClient],
-        recorder: Recorder,
-        *,
-        concurrency: int,
-        load: Load | None = None,
-    ) -> None:
-        self._use = use
-        self._objects = objects
-        self._clients = clients
-        self._recorder = recorder
-        self._concurrency = concurrency
-        self._load = load or Load()
-        self._next_process = 0
+    model: ClassVar[Model]
+    """The specification of one object."""
+    encodings: ClassVar[Mapping[str, Encoding]]
+    """Its operations by name. Where one of them is a ``read``, others that were refused are judged as reads."""
+    options = ("keys", "reads")
+    refuses: ClassVar[Mapping[Need, str]] = {
+        Need.OTHER_DISKS: "there are no topics that could lose records: membership replaces the disks of those who vote"
+    }
 
-    async def run(self, *, rate: float, stop: asyncio.Event) -> None:
-        """Use the objects until ``stop`` is set; operations that have begun are waited for."""
-        pace = Pace(rate, load=self._load)
-        async with asyncio.TaskGroup() as slots:
-            for _ in range(self._concurrency):
-                slots.create_task(self._run_slot(pace, stop))
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._objects = Objects(self.name, setup.keys, setup.random)
 
-    async def _run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
+    @classmethod
+    def judged_as(cls) -> str:
+        """Its model."""
+        return f"`{cls.model.name}`"
+
+    @abstractmethod
+    async def act(self, process: Process, name: str) -> None:
+        """Do one operation with an object."""
+
+    @abstractmethod
+    async def read(self, process: Process, name: str) -> Answer | None:
+        """Read all of an object; None where that earned no answer."""
+
+    @staticmethod
+    def seen(value: int | None, detail: Detail) -> Mapping[int, int]:
+        """At which revisions the values that a completion tells of came to be."""
+        return {value: detail["changed_at"]} if value is not None and "changed_at" in detail else {}
+
+    async def run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
+        """One process after the other."""
         while not stop.is_set():
             process = self._new_process()
             try:
                 while process.is_alive and await pace.wait_turn(stop):
-                    await self._use.act(process, self._objects.choose())
+                    await self.act(process, self._objects.choose())
             finally:
                 await process.close()
 
-    def _new_process(self) -> Process:
-        number, self._next_process = self._next_process, self._next_process + 1
-        return Process(number, self._clients(), self._recorder)
+    async def read_everything(self, *, at_most_s: float, claim_end: bool = True) -> None:
+        """Read each object once; what could not be read in time is recorded as not brought about."""
+        del claim_end
+        recorder = self.setup.recorder
+        recorder.harness_began(READ_OBJECTS, {})
+        unread = await self.read_all(at_most_s=at_most_s)
+        error = f"{len(unread)} objects could not be read within {at_most_s:.1f} s" if unread else None
+        recorder.harness_ended(READ_OBJECTS, {"unread": list(unread)}, error=error)
 
     async def read_all(self, *, at_most_s: float) -> tuple[str, ...]:
-        """Read every object by a fresh process; those that could not be read in time."""
+        """Read every object by fresh processes; those that could not be read in time."""
         process = self._new_process()
         unread = list(self._objects.names)
         deadline = asyncio.get_running_loop().time() + at_most_s
         try:
             while unread and asyncio.get_running_loop().time() <= deadline:
-                if await self._use.read(process, unread[0]) is None:
+                if not process.is_alive:
+                    await process.close()
+                    process = self._new_process()
+                if await self.read(process, unread[0]) is None:
                     await asyncio.sleep(RETRY_S)
                 else:
                     del unread[0]
         finally:
             await process.close()
         return tuple(unread)
+
+    def _new_process(self) -> Process:
+        return Process(self.new_number(), self.setup.system.store(), self.setup.recorder)

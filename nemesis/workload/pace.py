@@ -10,31 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from math import prod
+
+from nemesis.faults.load import Load
 
 BEHIND_S_MAX = 0.5
 NOTICED_S_MAX = 0.1
 """How long whoever waits goes on as if the load were what it was."""
-
-
-class Load:
-    """How many times the usual rate is wanted: what each burst that is open asks for, multiplied."""
-
-    def __init__(self) -> None:
-        self._factors: dict[int, int] = {}
-
-    @property
-    def factor(self) -> int:
-        """1 while nothing is open."""
-        return prod(self._factors.values())
-
-    def raise_by(self, key: int, factor: int) -> None:
-        """Ask for so many times as much, until ``lower(key)``."""
-        self._factors[key] = factor
-
-    def lower(self, key: int) -> None:
-        """Take it back."""
-        self._factors.pop(key, None)
 
 
 class Pace:
@@ -61,6 +42,8 @@ class Pace:
                     async with asyncio.timeout(min(wait_s, NOTICED_S_MAX)):
                         await stop.wait()
             self._last_s = max(self._due_s(), loop.time() - BEHIND_S_MAX)
+        # Who is behind never waits above, and what is asked may answer at once: then nobody else would have a turn.
+        await asyncio.sleep(0)
         return not stop.is_set()
 
     def _due_s(self) -> float:

@@ -8,27 +8,44 @@ not tells what the register holds.
 from __future__ import annotations
 
 import itertools
-from random import Random
+from collections.abc import Mapping
+from typing import ClassVar
 
-from nemesis.cluster.store import Answer
-from nemesis.history import CAS, READ, WRITE
-from nemesis.workload.objects import Process, one_key
+from nemesis.cluster.store import Answer, Verb
+from nemesis.history.events import READ
+from nemesis.linearizability.models.register import CasRegister
+from nemesis.workload.encoding import READS_VALUE, WRITES_VALUE, Encoding
+from nemesis.workload.objects import ObjectWorkload, Process, one_key
+from nemesis.workload.workload import Setup
+
+WRITE, CAS = "write", "cas"
 
 READ_SHARE, WRITE_SHARE = 0.5, 0.25
 """The others compare and set."""
 
 
-class RegisterUse:
+class RegisterWorkload(ObjectWorkload):
     """Reads, writes, and compares and sets."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    name = "register"
+    an_object = "a key"
+    operations = "read, write, cas (of what was seen last, to a new value)"
+    verbs = frozenset({Verb.GET, Verb.PUT, Verb.COMPARE_AND_SET})
+    model = CasRegister()
+    encodings: ClassVar[Mapping[str, Encoding]] = {
+        READ: READS_VALUE,
+        WRITE: WRITES_VALUE,
+        CAS: Encoding(argument=lambda value, asked: (asked["expected"], value), writes=lambda pair: pair[1]),
+    }
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
         self._values = itertools.count(1)
         self._seen: dict[str, int | None] = {}
 
     async def act(self, process: Process, name: str) -> None:
         """Do what the dice say."""
-        dice = self._random.random()
+        dice = self.setup.random.random()
         if dice < READ_SHARE:
             await self.read(process, name)
         elif dice < READ_SHARE + WRITE_SHARE:

@@ -9,7 +9,7 @@ import asyncio
 
 from nemesis.cluster.system import ReplicaState, System
 from nemesis.history import HIGH_WATERMARK
-from nemesis.workload.recorder import Recorder
+from nemesis.history.recorder import Recorder
 
 SAMPLE_S_MIN = 0.5
 ANSWERS_PER_S = 40

@@ -23,10 +23,11 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.drawing import random_schedule
 from nemesis.faults.catalogue import USUAL
 from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
-from nemesis.history import Workload
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
 from nemesis.schedule import schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
+from nemesis.workload.collection import SetWorkload
+from nemesis.workload.register import RegisterWorkload
 from tests.checks.histories import append, final_isr, poll, replica_log
 from tests.checks.simulation import Run
 from tests.pipeline.recorded import record_run
@@ -287,7 +288,7 @@ def test_a_run_on_objects_is_repeated_by_its_command() -> None:
     _, options = plan(asked)
 
     assert plan(run.make_context("run", command_of(3, asked)[2:]).params)[1] == options
-    assert (options.workload, options.keys, options.cluster.topics.names) == (Workload.REGISTER, 4, ())
+    assert (options.workload, options.keys, options.cluster.topics.names) == (RegisterWorkload, 4, ())
     assert options.cluster.store == StoreOptions(reads=Reads.STALE)
 
 
@@ -399,7 +400,7 @@ def test_the_documents_of_a_run(tmp_path: Path) -> None:
 def test_every_setting_has_a_name_of_its_own() -> None:
     """No part of a cluster hides a setting of another in the one list of a run's settings."""
     store = StoreOptions()
-    options = RunOptions(seed=9, workload=Workload.SET, cluster=ReplicaOptions(store=store))
+    options = RunOptions(seed=9, workload=SetWorkload, cluster=ReplicaOptions(store=store))
     cluster = options.cluster
     own = [field.name for part in (options, cluster) for field in fields(part)]
     own += [field.name for part in (cluster.topics, cluster.client, cluster.timing, store) for field in fields(part)]

@@ -115,7 +115,7 @@ def test_when_logs_are_flushed_can_be_said() -> None:
 
 def test_when_another_system_flushes_cannot_be_said() -> None:
     """An option that only our replicas have is refused, not passed over."""
-    with pytest.raises(click.UsageError, match="--log-flush is an option of our own replicas"):
+    with pytest.raises(click.UsageError, match="--log-flush means nothing to the system redis"):
         plan(asked("--system", "redis", "--workload", "register", "--log-flush", "os"))
 
 

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from nemesis.checks import Kept
-from nemesis.cli.workload import KEYS_DEFAULT, WORKLOADS
-from nemesis.history import Workload
 from nemesis.report.data import read_run
-from nemesis.runner import RunOptions
+from nemesis.workload.register import RegisterWorkload
 from tests.cli.commands import nemesis
 from tests.pipeline.object_runs import object_run
 from tests.pipeline.test_machines import READ_1, WRITE_1
@@ -39,15 +37,9 @@ def test_what_does_not_go_together_is_refused(words: tuple[str, ...], said: str,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_workload_can_be_asked_for() -> None:
-    """The command knows all of them, with the number of objects that a run has by itself."""
-    assert set(WORKLOADS) == set(Workload)
-    assert RunOptions(seed=1).keys == KEYS_DEFAULT
-
-
 def test_a_run_on_objects_is_not_followed(tmp_path: Path) -> None:
     """It is judged when it is over, and the command says so."""
-    run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
+    run = object_run(tmp_path / "run", RegisterWorkload, *WRITE_1, *READ_1)
     result = nemesis("check", str(run), "--follow", "--engine", "local")
     assert result.returncode != 0
     assert "judge it when it is over, without --follow" in result.stderr
@@ -55,7 +47,7 @@ def test_a_run_on_objects_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_stored_run_on_objects_is_judged_again(tmp_path: Path) -> None:
     """``nemesis check`` knows from the folder what was run."""
-    run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
+    run = object_run(tmp_path / "run", RegisterWorkload, *WRITE_1, *READ_1)
     result = nemesis("check", str(run), "--engine", "local")
     assert result.returncode == 0
     said = result.stdout
@@ -72,7 +64,7 @@ def test_a_stored_run_on_objects_is_judged_again(tmp_path: Path) -> None:
 
 def test_a_run_on_objects_is_no_history_of_logs(tmp_path: Path) -> None:
     """It is not written as a history of Jepsen's workload for logs, which it is not."""
-    run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
+    run = object_run(tmp_path / "run", RegisterWorkload, *WRITE_1, *READ_1)
     result = nemesis("export", str(run), "--format", "edn")
     assert result.returncode == 254
     assert "its tables go as jsonl" in result.stderr
@@ -97,6 +89,7 @@ def judged(store: Path, *words: str) -> tuple[str, dict[str, Any], set[str]]:
         (("--workload", "register", "--schedule", "isolated-leader"), "valid"),
         (("--workload", "register", "--schedule", "isolated-leader", "--reads", "stale"), "invalid"),
         (("--workload", "bank", "--nemesis", "kill", "--time-limit", "8", "--rate", "100"), "valid"),
+        (("--workload", "queue", "--nemesis", "kill", "--time-limit", "8", "--rate", "100"), "valid"),
     ],
 )
 def test_a_real_store_is_linearizable_and_its_stale_reads_are_not(

@@ -10,16 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from nemesis.history import EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch, Workload
+from nemesis.history import EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch
 from nemesis.history.pairing import paired
+from nemesis.history.recorder import Clock, Recorder
 from nemesis.history.schemas import Kind
 from nemesis.history.tables import table_of
 from nemesis.history.writer import HistoryWriter
-from nemesis.workload.objects import Objects, ObjectWorkload
-from nemesis.workload.recorder import Clock, Recorder
-from nemesis.workload.uses import USES
+from nemesis.workload.objects import ObjectWorkload
+from nemesis.workload.workload import Setup, Workload
 from tests.pipeline.recorded import dumps_of
 from tests.workload.fake_store import FakeStore
+from tests.workload.fake_system import FakeSystem
 
 STEP_NS = 10_000_000
 GROUP_LOG = "kv-0"
@@ -45,13 +46,13 @@ def history_of(*rows: dict[str, Any]) -> pa.Table:
     return table_of(Kind.HISTORY, paired(events_of(*rows)))
 
 
-def object_run(folder: Path, workload: Workload | str, *rows: dict[str, Any]) -> Path:
+def object_run(folder: Path, workload: type[Workload], *rows: dict[str, Any]) -> Path:
     """Record the rows as a run of this workload, with a log that was read to its end."""
     with HistoryWriter(folder) as writer:
         for event in events_of(*rows):
             writer.write(event)
         write_replicas(writer)
-    (folder / "test.json").write_text(json.dumps({"workload": workload}))
+    (folder / "test.json").write_text(json.dumps({"workload": workload.name}))
     return folder
 
 
@@ -89,19 +90,18 @@ def write_replicas(writer: HistoryWriter) -> None:
         )
 
 
-def used_store(folder: Path, workload: Workload, store: FakeStore, events: int = 800) -> Path:
+def used_store(folder: Path, workload: type[ObjectWorkload], store: FakeStore, events: int = 800) -> Path:
     """A run of this workload on a store in memory."""
     with HistoryWriter(folder) as writer:
         asyncio.run(_use(writer, workload, store, events))
         write_replicas(writer)
-    (folder / "test.json").write_text(json.dumps({"workload": workload}))
+    (folder / "test.json").write_text(json.dumps({"workload": workload.name}))
     return folder
 
 
-async def _use(writer: HistoryWriter, workload: Workload, store: FakeStore, events: int) -> None:
-    random, stop = Random(7), asyncio.Event()
-    objects, recorder = Objects(workload, 3, random), Recorder(writer, Clock())
-    runs = ObjectWorkload(USES[workload](random), objects, store.client, recorder, concurrency=6)
+async def _use(writer: HistoryWriter, workload: type[ObjectWorkload], store: FakeStore, events: int) -> None:
+    stop, recorder = asyncio.Event(), Recorder(writer, Clock())
+    runs = workload(Setup(system=FakeSystem(objects=store), recorder=recorder, random=Random(7), concurrency=6, keys=3))
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         tasks.create_task(runs.run(rate=4000, stop=stop))
         while writer.next_index < events:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.history import Workload
 from nemesis.pipeline import frames, judge_runs
 from nemesis.pipeline.local import with_run_id
+from nemesis.workload.catalogue import ON_OBJECTS
+from nemesis.workload.register import RegisterWorkload
 from tests.checks.simulation import simulate
 from tests.pipeline.object_runs import history_of, object_run, used_store
 from tests.pipeline.recorded import record_run
@@ -29,11 +30,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 def test_all_workloads_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
     """Runs of each workload, on right and wrong stores, beside runs on logs: equal row by row, count by count."""
     folders = [record_run(tmp_path / "on logs", simulate(1, 1)), record_run(tmp_path / "more", simulate(4, 0))]
-    folders.append(object_run(tmp_path / "by hand", Workload.REGISTER, *WRITE_1, *WRITE_2, *READ_1))
+    folders.append(object_run(tmp_path / "by hand", RegisterWorkload, *WRITE_1, *WRITE_2, *READ_1))
     stores = (FakeStore(Random(3), unknown=0.02), StaleReads(Random(3)), LostUpdates(Random(3)))
-    for number, workload in enumerate(workload for workload in Workload if workload.is_on_objects):
+    for number, workload in enumerate(ON_OBJECTS.values()):
         for store in (stores[number % 3], WrongRevisions(Random(3))):
-            folders.append(used_store(tmp_path / f"{workload}-{type(store).__name__}", workload, store))
+            folders.append(used_store(tmp_path / f"{workload.name}-{type(store).__name__}", workload, store))
 
     on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
 
@@ -45,7 +46,7 @@ def test_all_workloads_in_one_job(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_the_names_of_many_runs_are_a_table(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100,000 runs one has read what nobody wrote; the JVM is not called for each."""
-    workloads = {f"run {number}": Workload.REGISTER for number in range(100_000)}
+    workloads = {f"run {number}": RegisterWorkload for number in range(100_000)}
     history = spark.createDataFrame(with_run_id(history_of(*READ_1), "run 7"))
     gateway: Any = spark.sparkContext._gateway
     client = gateway._gateway_client

@@ -19,6 +19,7 @@ from nemesis.faults.processes import Kill
 from nemesis.faults.targets import Role
 from nemesis.history import HistoryError
 from nemesis.history.reader import ShardListing, list_shards, read_history
+from nemesis.history.recorder import Clock
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
 from nemesis.history.writer import HistoryWriter, shard_name
@@ -31,7 +32,6 @@ from nemesis.report.data import read_run
 from nemesis.runner import FirstAnomaly, OpenRun, RunOptions
 from nemesis.schedule import Inject, Schedule, Step
 from nemesis.workload.ending import ReportWriter
-from nemesis.workload.recorder import Clock
 from tests.checks.histories import append, became_leader, final_isr, poll, replica_log
 from tests.checks.simulation import Run
 from tests.pipeline.prefixes import Growing

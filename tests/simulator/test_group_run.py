@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from nemesis.history import INCREMENT, READ, EventType
+from nemesis.history import READ, EventType
 from nemesis.schedule import Schedule
 from nemesis.simulator.case import directive_of, options_of
 from nemesis.simulator.climate import CALM, Climate
@@ -24,6 +24,7 @@ from nemesis.simulator.tally import rares_of
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
+from nemesis.workload.counter import INCREMENT
 from replica.core.messages import Consistency, QueryRequest
 from replica.ids import CallId, ReplicaId
 

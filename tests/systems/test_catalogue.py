@@ -11,18 +11,20 @@ import pytest
 from nemesis.cli.workload import workload_asked
 from nemesis.cluster.system import UnsupportedError
 from nemesis.systems import catalogue, programs
-from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, needs_of, shows_logs
+from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, offer_of, page_table
+from nemesis.workload.catalogue import WORKLOADS
+from nemesis.workload.catalogue import page_table as workload_table
 
-LIBRARIES = tuple(library for entry in SYSTEMS.values() for library in entry.needs.libraries)
+LIBRARIES = tuple(library for entry in SYSTEMS.values() for library in entry.offer.libraries)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_name_leads_to_a_class(name: str) -> None:
-    """The class of each system is where the table says, and tells the needs that stand there."""
-    for library in SYSTEMS[name].needs.libraries:
+    """The class of each system is where the table says, and tells the offer that stands there."""
+    for library in SYSTEMS[name].offer.libraries:
         pytest.importorskip(library)
 
-    assert needs_of(SYSTEMS[name].where) == SYSTEMS[name].needs
+    assert offer_of(SYSTEMS[name].where) is SYSTEMS[name].offer
 
 
 @pytest.mark.parametrize(
@@ -31,13 +33,13 @@ def test_every_name_leads_to_a_class(name: str) -> None:
         ("cassandra", "none of highwater, etcd"),
         ("nowhere.at.all:System", "cannot be had: No module named 'nowhere'"),
         ("nemesis.systems.foreign:Nothing", "has no attribute 'Nothing'"),
-        ("pathlib:Path", "is no ForeignSystem"),
+        ("pathlib:Path", "is no system: it has no offer"),
     ],
 )
 def test_a_name_that_is_none_is_refused(name: str, said: str) -> None:
     """What is neither in the table nor a class of a system is told, with what is wrong with it."""
     with pytest.raises(UnknownSystemError, match=said):
-        needs_of(name)
+        offer_of(name)
 
 
 def test_naming_systems_imports_none_of_their_libraries() -> None:
@@ -66,9 +68,15 @@ def test_a_program_that_is_not_there_is_told_with_its_package(monkeypatch: pytes
         ({"system": "etcd", "workload": "append"}, "etcd knows no workload append: give register or"),
         ({"system": "redis", "workload": "bank"}, "redis knows no workload bank: give register or set or counter"),
         ({"system": "redis", "reads": "stale"}, "redis knows no stale reads"),
-        ({"system": "kafka", "workload": "append", "variant": "no-epochs"}, "--variant is a wrong protocol"),
-        ({"strict_acks": True}, "--strict-acks means something to appends only"),
-        ({"workload": "append", "strict_acks": True, "acks": "0"}, "--strict-acks means something to appends only"),
+        (
+            {"system": "kafka", "workload": "append", "variant": "no-epochs"},
+            "--variant means nothing to the system",
+        ),
+        ({"strict_acks": True}, "--strict-acks means nothing to the workload register"),
+        (
+            {"workload": "append", "strict_acks": True, "acks": "0"},
+            "--strict-acks means nothing to appends",
+        ),
     ],
 )
 def test_what_a_system_has_no_use_for_is_refused(given: dict[str, object], said: str) -> None:
@@ -82,9 +90,25 @@ def test_what_a_system_has_no_use_for_is_refused(given: dict[str, object], said:
 
 def test_only_logs_that_are_read_are_expected() -> None:
     """A run of our replicas or of Kafka has the nodes' logs in it, one of a store that shows none has not."""
-    assert {name: shows_logs(name) for name in (HIGHWATER, *SYSTEMS)} == {
+    assert {name: entry.offer.shows_logs for name, entry in SYSTEMS.items()} == {
         "highwater": True,
         "etcd": False,
         "redis": False,
         "kafka": True,
     }
+
+
+def test_a_system_offers_what_its_clients_can_do() -> None:
+    """Which workloads a system is used for follows from what its clients can do, and ours can do everything."""
+    assert SYSTEMS[HIGHWATER].offer.workloads == tuple(WORKLOADS)
+    assert {name: SYSTEMS[name].offer.workloads for name in ("redis", "kafka")} == {
+        "redis": ("register", "set", "counter"),
+        "kafka": ("append",),
+    }
+
+
+def test_the_page_has_the_tables(pytestconfig: pytest.Config) -> None:
+    """The documentation lists systems and workloads as they say of themselves."""
+    docs = pytestconfig.rootpath / "docs"
+    assert f"\n{page_table()}\n\n" in (docs / "systems.md").read_text(encoding="utf-8")
+    assert f"\n{workload_table()}\n\n" in (docs / "nemesis.md").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.store import Verb
 from nemesis.cluster.system import ClusterState, NodeFailedError, PartitionState
 from nemesis.faults.bursts import Burst
 from nemesis.faults.disks import PowerLoss
@@ -24,9 +25,9 @@ from nemesis.faults.simulated import Clog
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import JumpWallClock, StopClock
 from nemesis.faults.voters import ChangeVoters, VoterChange
-from nemesis.systems.catalogue import Needs
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.loopback import LoopbackHost
+from nemesis.systems.offer import Offer
 
 LOG = "log-0"
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -35,7 +36,7 @@ SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
 class Puppet(ForeignSystem):
     """Nodes that sleep; what they answer and who leads is set by the test."""
 
-    needs = Needs(workloads=("register",))
+    offer = Offer(verbs=frozenset({Verb.GET, Verb.PUT, Verb.COMPARE_AND_SET}))
     started_s_max = 0.3
 
     def __init__(self, folder: Path) -> None:

@@ -12,12 +12,14 @@ import pytest
 
 from nemesis.checks.verdict import RunCounts, decide
 from nemesis.cluster.store import Answer, Found
-from nemesis.history import Workload
+from nemesis.history.document import shows_logs
 from nemesis.history.reader import read_history
-from nemesis.history.workloads import shows_logs
 from nemesis.pipeline.machines.operations import object_history
 from nemesis.verdict import Verdict
+from nemesis.workload.collection import SetWorkload
 from nemesis.workload.ending import dump_all, wait_converged
+from nemesis.workload.objects import ObjectWorkload
+from nemesis.workload.register import RegisterWorkload
 from tests.workload.fake_store import FakeStore, FakeStoreClient, LostUpdates, StaleReads
 from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording
@@ -59,12 +61,12 @@ def silent(kind: type[FakeStore]) -> FakeStore:
     return store
 
 
-@pytest.mark.parametrize("workload", [Workload.REGISTER, Workload.SET])
+@pytest.mark.parametrize("workload", [RegisterWorkload, SetWorkload])
 @pytest.mark.parametrize(
     ("kind", "found"), [(FakeStore, set()), (LostUpdates, {"violation"}), (StaleReads, {"violation"})]
 )
 async def test_a_store_without_revisions_is_judged_by_its_answers(
-    tmp_path: Path, workload: Workload, kind: type[FakeStore], found: set[str]
+    tmp_path: Path, workload: type[ObjectWorkload], kind: type[FakeStore], found: set[str]
 ) -> None:
     """A right store that claims no order of changes is found right, and a wrong one is convicted all the same."""
     await run_on(silent(kind), workload, Recording(tmp_path))
@@ -74,13 +76,13 @@ async def test_a_store_without_revisions_is_judged_by_its_answers(
 
 async def test_no_place_is_made_of_nothing(tmp_path: Path) -> None:
     """Where nobody tells a revision no operation has a place, those of unknown outcome that were seen neither."""
-    await run_on(silent(FakeStore), Workload.SET, Recording(tmp_path))
+    await run_on(silent(FakeStore), SetWorkload, Recording(tmp_path))
 
     table = read_history(tmp_path)
     clients = table.filter(pc.greater_equal(table.column("process"), 0))
     names = clients.column("topic_partition").unique().to_pylist()
     own = [clients.filter(pc.equal(clients.column("topic_partition"), name)) for name in names]
-    assert [dict(object_history(rows, Workload.SET).places) for rows in own] == [{}] * len(names)
+    assert [dict(object_history(rows, SetWorkload).places) for rows in own] == [{}] * len(names)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ class FakeDisks:
 class FakeSystem:
     """Nodes 1 to 3; node 1 leads all and controls while it runs unpaused, else the next that does."""
 
-    def __init__(self, outcome: Callable[[str, int], None] | None = None) -> None:
+    def __init__(self, outcome: Callable[[str, int], None] | None = None, objects: FakeStore | None = None) -> None:
         self.outcome = outcome or always
         self.logs: Mapping[str, list[int]] = {name: [] for name in NAMES}
         self.poll_records_max = 1000
@@ -159,7 +159,7 @@ class FakeSystem:
         self.is_active = True
         self.has_logs = True
         self.calls: list[tuple[str, int]] = []
-        self.objects = FakeStore(Random(1))
+        self.objects = objects or FakeStore(Random(1))
         self.voters = FakeVoters()
         self.disks = FakeDisks(self)
         self.orders: dict[int, Order] = {}

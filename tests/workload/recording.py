@@ -7,8 +7,8 @@ from typing import Any
 
 from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS
 from nemesis.history.reader import read_history
+from nemesis.history.recorder import Clock, Recorder
 from nemesis.history.writer import HistoryWriter
-from nemesis.workload.recorder import Clock, Recorder
 
 
 class Recording:

@@ -10,10 +10,12 @@ from random import Random
 import pytest
 
 from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.faults.load import Load
 from nemesis.history.reader import read_history
 from nemesis.pipeline.local import pair_operations
 from nemesis.workload.append import AppendWorkload
-from nemesis.workload.pace import BEHIND_S_MAX, Load, Pace
+from nemesis.workload.pace import BEHIND_S_MAX, Pace
+from nemesis.workload.workload import Setup
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.recording import Recording
 
@@ -23,7 +25,9 @@ PATIENCE_S = 60.0
 async def run_until(system: FakeSystem, recording: Recording, events: int, concurrency: int = 3) -> None:
     """Run the workload until so many events are recorded."""
     stop = asyncio.Event()
-    workload = AppendWorkload(system, recording.recorder, concurrency=concurrency, random=Random(1))
+    workload = AppendWorkload(
+        Setup(system=system, recorder=recording.recorder, concurrency=concurrency, random=Random(1))
+    )
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(workload.run(rate=5000, stop=stop))
         while recording.writer.next_index < events:
@@ -123,7 +127,9 @@ async def test_an_append_that_asks_for_less_says_so(acks: int | None, tmp_path: 
     """What was asked for stands in the invocation of each append, and nowhere where it was all."""
     system, recording = FakeSystem(), Recording(tmp_path)
     stop = asyncio.Event()
-    workload = AppendWorkload(system, recording.recorder, concurrency=1, random=Random(1), acks=acks)
+    workload = AppendWorkload(
+        Setup(system=system, recorder=recording.recorder, concurrency=1, random=Random(1), acks=acks)
+    )
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(workload.run(rate=5000, stop=stop))
         while recording.writer.next_index < 50:

@@ -23,10 +23,10 @@ from nemesis.cluster.system import (
 )
 from nemesis.history import HIGH_WATERMARK
 from nemesis.history.reader import read_replica_events, read_replica_logs
+from nemesis.workload.append import final_read
 from nemesis.workload.ending import (
     ReportWriter,
     dump_all,
-    final_read,
     log_rows,
     wait_converged,
     why_not_converged,

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from nemesis.cluster.system import Appended, Polled, ReplicaState
+from nemesis.history.recorder import Clock
 from nemesis.history.writer import HistoryWriter
 from nemesis.runner import OpenRun, RunOptions
 from nemesis.schedule import Schedule
 from nemesis.workload.ending import ReportWriter
-from nemesis.workload.recorder import Clock
 from tests.workload.fake_system import FakeClient, FakeSystem
 
 PATIENCE_S = 60.0

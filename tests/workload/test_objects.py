@@ -13,18 +13,24 @@ from typing import Any
 import pytest
 
 from nemesis.checks import Verdict
-from nemesis.history import Workload, workload_of
 from nemesis.history.reader import read_history
+from nemesis.history.recorder import Clock
 from nemesis.history.schemas import REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA
 from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import judge_run
 from nemesis.pipeline.local import judge_tables
 from nemesis.runner import OpenRun, RunOptions, write_documents
 from nemesis.schedule import Schedule
-from nemesis.workload.ending import ReportWriter, read_objects
+from nemesis.workload.bank import BankWorkload
+from nemesis.workload.catalogue import ON_OBJECTS, workload_of
+from nemesis.workload.collection import SetWorkload
+from nemesis.workload.counter import CounterWorkload
+from nemesis.workload.ending import ReportWriter
+from nemesis.workload.lock import LockWorkload
 from nemesis.workload.objects import Objects, ObjectWorkload
-from nemesis.workload.recorder import Clock
-from nemesis.workload.uses import USES
+from nemesis.workload.queue import QueueWorkload
+from nemesis.workload.register import RegisterWorkload
+from nemesis.workload.workload import Setup
 from tests.workload.fake_store import (
     DoneTwice,
     FakeStore,
@@ -39,22 +45,21 @@ from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording
 
 PATIENCE_S = 30.0
-ON_OBJECTS = [workload for workload in Workload if workload.is_on_objects]
+COMMON = (RegisterWorkload, SetWorkload, CounterWorkload, BankWorkload, QueueWorkload)
 CONVICTED = [
-    *((workload, StaleReads) for workload in (Workload.REGISTER, Workload.SET, Workload.COUNTER, Workload.BANK)),
-    *((workload, LostUpdates) for workload in (Workload.REGISTER, Workload.SET, Workload.COUNTER, Workload.BANK)),
-    *((workload, DoneTwice) for workload in (Workload.REGISTER, Workload.COUNTER, Workload.BANK)),
-    *((workload, NothingCompared) for workload in (Workload.REGISTER, Workload.BANK, Workload.LOCK)),
-    (Workload.BANK, TornTransactions),
-    (Workload.LOCK, ShortLeases),
+    *((workload, StaleReads) for workload in COMMON),
+    *((workload, LostUpdates) for workload in COMMON),
+    *((workload, DoneTwice) for workload in COMMON if workload is not SetWorkload),
+    *((workload, NothingCompared) for workload in (RegisterWorkload, BankWorkload, LockWorkload, QueueWorkload)),
+    (BankWorkload, TornTransactions),
+    (LockWorkload, ShortLeases),
 ]
 
 
-async def run_on(store: FakeStore, workload: Workload, recording: Recording, events: int = 2000) -> ObjectWorkload:
+async def run_on(store: FakeStore, workload: type[ObjectWorkload], recording: Recording, events: int = 2000) -> None:
     """Run the workload until so many events are recorded, and read everything."""
-    stop, random = asyncio.Event(), Random(7)
-    objects = Objects(workload, 3, random)
-    runs = ObjectWorkload(USES[workload](random), objects, store.client, recording.recorder, concurrency=6)
+    stop, system = asyncio.Event(), FakeSystem(objects=store)
+    runs = workload(Setup(system=system, recorder=recording.recorder, random=Random(7), concurrency=6, keys=3))
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(runs.run(rate=4000, stop=stop))
         while recording.writer.next_index < events:
@@ -62,10 +67,9 @@ async def run_on(store: FakeStore, workload: Workload, recording: Recording, eve
         stop.set()
     assert await runs.read_all(at_most_s=PATIENCE_S) == ()
     recording.writer.flush()
-    return runs
 
 
-def anomalies_of(folder: Path, workload: Workload) -> list[dict[str, Any]]:
+def anomalies_of(folder: Path, workload: type[ObjectWorkload]) -> list[dict[str, Any]]:
     """What the judge finds in the history of a folder."""
     nothing = (REPLICA_LOG_SCHEMA.empty_table(), REPLICA_EVENT_SCHEMA.empty_table())
     findings = judge_tables("run", read_history(folder), *nothing, whole=True, workload=workload)[1]
@@ -73,8 +77,8 @@ def anomalies_of(folder: Path, workload: Workload) -> list[dict[str, Any]]:
     return list(findings.anomalies.to_pylist())
 
 
-@pytest.mark.parametrize("workload", ON_OBJECTS)
-async def test_a_linearizable_store_is_found_right(tmp_path: Path, workload: Workload) -> None:
+@pytest.mark.parametrize("workload", ON_OBJECTS.values())
+async def test_a_linearizable_store_is_found_right(tmp_path: Path, workload: type[ObjectWorkload]) -> None:
     """Of a store that is linearizable no object is convicted, and none is unknown, whatever outcomes were unknown."""
     store, recording = FakeStore(Random(3), refused=0.02, unknown=0.02), Recording(tmp_path)
 
@@ -86,7 +90,9 @@ async def test_a_linearizable_store_is_found_right(tmp_path: Path, workload: Wor
 
 
 @pytest.mark.parametrize(("workload", "kind"), CONVICTED)
-async def test_a_wrong_store_is_convicted(tmp_path: Path, workload: Workload, kind: type[FakeStore]) -> None:
+async def test_a_wrong_store_is_convicted(
+    tmp_path: Path, workload: type[ObjectWorkload], kind: type[FakeStore]
+) -> None:
     """Each wrong store is found out by each workload that it can hurt."""
     await run_on(kind(Random(3), unknown=0.01), workload, Recording(tmp_path))
 
@@ -95,8 +101,8 @@ async def test_a_wrong_store_is_convicted(tmp_path: Path, workload: Workload, ki
     assert all(row["op_indexes"] for row in found if row["anomaly"] == "nonlinearizable")
 
 
-@pytest.mark.parametrize("workload", [Workload.REGISTER, Workload.SET, Workload.COUNTER, Workload.BANK])
-async def test_revisions_that_explain_nothing_are_told(tmp_path: Path, workload: Workload) -> None:
+@pytest.mark.parametrize("workload", COMMON)
+async def test_revisions_that_explain_nothing_are_told(tmp_path: Path, workload: type[ObjectWorkload]) -> None:
     """If every answer is right and the revisions are not, that and nothing else is found."""
     await run_on(WrongRevisions(Random(3)), workload, Recording(tmp_path))
 
@@ -108,7 +114,7 @@ async def test_an_unknown_change_ends_the_process(tmp_path: Path) -> None:
     """After info a process is never heard of again, and another with a client of its own takes its place."""
     store, recording = FakeStore(Random(3), unknown=0.05), Recording(tmp_path)
 
-    await run_on(store, Workload.REGISTER, recording, events=600)
+    await run_on(store, RegisterWorkload, recording, events=600)
 
     rows = recording.client_rows()
     ended = {row["process"]: row["index"] for row in rows if row["type"] == "info"}
@@ -122,7 +128,7 @@ async def test_an_unknown_change_ends_the_process(tmp_path: Path) -> None:
 async def test_values_are_written_once(tmp_path: Path) -> None:
     """No two operations of a run write the same value, so that a read names its write."""
     recording = Recording(tmp_path)
-    await run_on(FakeStore(Random(3)), Workload.REGISTER, recording, events=600)
+    await run_on(FakeStore(Random(3)), RegisterWorkload, recording, events=600)
     written = [row["value"] for row in recording.client_rows() if row["type"] == "invoke" and row["f"] != "read"]
     assert written
     assert len(set(written)) == len(written)
@@ -142,10 +148,10 @@ def test_objects_are_retired() -> None:
 async def test_what_cannot_be_read_at_the_end_is_told(tmp_path: Path, refused: float, kind: str) -> None:
     """Objects that nobody could read in time are a failure of the harness, which leaves the run unknown at best."""
     recording, random = Recording(tmp_path), Random(1)
-    store, use = FakeStore(random, refused=refused), USES[Workload.COUNTER](random)
-    workload = ObjectWorkload(use, Objects("counter", 2, random), store.client, recording.recorder, concurrency=1)
+    system = FakeSystem(objects=FakeStore(random, refused=refused))
+    workload = CounterWorkload(Setup(system=system, recorder=recording.recorder, random=random, concurrency=1, keys=2))
 
-    await read_objects(workload, recording.recorder, at_most_s=0.2)
+    await workload.read_everything(at_most_s=0.2)
 
     unread = [] if kind == "info" else ["counter-0", "counter-1"]
     assert recording.harness_rows() == [
@@ -156,7 +162,7 @@ async def test_what_cannot_be_read_at_the_end_is_told(tmp_path: Path, refused: f
 
 async def test_a_run_on_objects_is_recorded_whole(tmp_path: Path) -> None:
     """Clients, faults, healing, reads of every object and dumps are in the folder, and its documents say what it is."""
-    system, options = FakeSystem(), RunOptions(seed=1, workload=Workload.BANK, concurrency=2, final_time_limit=5.0)
+    system, options = FakeSystem(), RunOptions(seed=1, workload=BankWorkload, concurrency=2, final_time_limit=5.0)
     schedule = Schedule(name="test", time_limit_s=0.5, steps=())
     write_documents(tmp_path, options, schedule, ["nemesis", "run"], datetime.now(UTC))
     document = json.loads((tmp_path / "test.json").read_text())
@@ -170,6 +176,6 @@ async def test_a_run_on_objects_is_recorded_whole(tmp_path: Path) -> None:
     rows = read_history(tmp_path).to_pylist()
     read_at_the_end = {row["topic_partition"] for row in rows[-60:] if row["f"] == "read" and row["type"] == "ok"}
     assert {f"bank-{number}" for number in range(options.keys)} <= read_at_the_end
-    assert workload_of(tmp_path) is Workload.BANK
+    assert workload_of(tmp_path) is BankWorkload
     judgement = judge_run(tmp_path, engine="local")
     assert (judgement.verdict, judgement.stats.objects) == (Verdict.VALID, options.keys)

@@ -25,15 +25,14 @@ from nemesis.checks.judge import Findings, Gathering
 from nemesis.checks.objects import NONLINEARIZABLE, WRONG_ORDER
 from nemesis.checks.partition import row_groups
 from nemesis.checks.schemas import Severity
-from nemesis.history.workloads import Workload
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Outcome
 from nemesis.linearizability.witness import objection
-from nemesis.pipeline.machines.models import MODELS
 from nemesis.pipeline.machines.operations import ObjectHistory, object_history
 from nemesis.verdict import Verdict
+from nemesis.workload.objects import ObjectWorkload
 
 BUDGET = Budget(configurations=200_000)
 """Of each object: a workload keeps its objects small, and what the search gives up the witness may still prove."""
@@ -42,7 +41,7 @@ TEXT_MAX = 400
 """Characters of a reason or a state that one row tells."""
 
 
-def judge_objects(events: pa.Table, workloads: Mapping[str, Workload], budget: Budget = BUDGET) -> Findings:
+def judge_objects(events: pa.Table, workloads: Mapping[str, type[ObjectWorkload]], budget: Budget = BUDGET) -> Findings:
     """Judge each (run_id, topic_partition) by the model of its run's workload.
 
     ``events`` has the columns of ``HISTORY_SCHEMA`` and ``run_id``, rows in any order, and all events of clients of
@@ -50,15 +49,15 @@ def judge_objects(events: pa.Table, workloads: Mapping[str, Workload], budget: B
     """
     gathering = Gathering()
     for key, own in sorted(row_groups(events).items(), key=lambda group: group[0]):
-        if key[0] in workloads and workloads[key[0]].is_on_objects:
+        if key[0] in workloads:
             _judge_object(gathering, key, own, workloads[key[0]], budget)
     return gathering.findings
 
 
 def _judge_object(
-    gathering: Gathering, key: tuple[str, str], events: pa.Table, workload: Workload, budget: Budget
+    gathering: Gathering, key: tuple[str, str], events: pa.Table, workload: type[ObjectWorkload], budget: Budget
 ) -> None:
-    model = MODELS[workload]
+    model = workload.model
     try:
         history = object_history(events, workload)
         judgements = judge(history.operations, model, budget)

@@ -1,9 +1,9 @@
 """Rows of the history of one object as operations, and the places in the one order that the servers claim for them.
 
-Owns the reading of the columns of each workload (``nemesis.history.events`` says what they mean). A fail that was
-answered is a read of what the answer tells. The place of an operation is the revision that its answer came with; that
-of an unknown one is known where somebody has seen what it wrote, which is unique, with the revision at which it came
-to be. The log says *whether and where*, and never moves the moments of an operation.
+Owns the pairing of events, and what follows from outcomes; what the columns mean is said by the workload. A fail that
+was answered is a read of what the answer tells, where there are reads. The place of an operation is the revision that
+its answer came with; that of an unknown one is known where somebody has seen what it wrote, which is unique, with the
+revision at which it came to be. The log says *whether and where*, and never moves the moments of an operation.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from nemesis.history.events import ACQUIRE, INCREMENT, READ
+from nemesis.history.events import READ
 from nemesis.history.pairing import pairs
-from nemesis.history.workloads import Workload
 from nemesis.linearizability.model import ModelError
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.pipeline.machines.leased_lock import EXPIRE
+from nemesis.workload.encoding import Encoding
+from nemesis.workload.objects import ObjectWorkload
 
 CLOCK_ERROR_NS = 100_000_000
 """By so much earlier than told a lease may end. It hides violations that are nearer to its end, and invents none."""
@@ -81,7 +81,7 @@ class _Recorded:
         return None if self.end is None else self.end["offset"]
 
 
-def object_history(rows: pa.Table, workload: Workload) -> ObjectHistory:
+def object_history(rows: pa.Table, workload: type[ObjectWorkload]) -> ObjectHistory:
     """The operations that ``rows`` (``HISTORY_SCHEMA``, of clients, all of one object) tell of, by their invocation.
 
     Completions without an invocation are left out: they are counted elsewhere. Raises ModelError for what was not
@@ -90,16 +90,14 @@ def object_history(rows: pa.Table, workload: Workload) -> ObjectHistory:
     recorded = sorted(_paired(rows), key=lambda one: one.begin["index"])
     operations = [operation for one in recorded if (operation := _operation(one, workload)) is not None]
     places = {one.begin["index"]: one.place for one in recorded if one.place is not None}
-    places |= _places_seen(operations, _seen(recorded))
+    places |= _places_seen(operations, recorded, workload)
     unknown = [operation for operation in operations if operation.outcome is Outcome.INFO and operation.f != READ]
     unplaced = sum(operation.line not in places for operation in unknown)
-    if workload is Workload.LOCK:
-        operations = _with_expiries(operations, recorded)
-        unplaced += sum(operation.f == EXPIRE for operation in operations)
+    operations, expiries = _with_expiries(operations, recorded, workload)
     times_ns = {
         one.begin["index"]: (one.begin["time_ns"], None if one.end is None else one.end["time_ns"]) for one in recorded
     }
-    return ObjectHistory(operations=tuple(operations), places=places, unplaced=unplaced, times_ns=times_ns)
+    return ObjectHistory(operations=tuple(operations), places=places, unplaced=unplaced + expiries, times_ns=times_ns)
 
 
 def _paired(rows: pa.Table) -> Iterator[_Recorded]:
@@ -113,17 +111,23 @@ def _detail(row: Row) -> Row:
     return found
 
 
-def _operation(one: _Recorded, workload: Workload) -> Operation | None:
+def _encoding(f: str, workload: type[ObjectWorkload]) -> Encoding:
+    """How an operation was recorded; of one that the workload does not have the model will say that it is none."""
+    return workload.encodings.get(f, Encoding())
+
+
+def _operation(one: _Recorded, workload: type[ObjectWorkload]) -> Operation | None:
     """None for what certainly was not done and tells nothing."""
-    begin, outcome = one.begin, one.outcome
-    if outcome is Outcome.FAIL and one.place is None:
+    begin, outcome, result = one.begin, one.outcome, None
+    if outcome is Outcome.FAIL and (one.place is None or READ not in workload.encodings):
         return None
-    f, argument, result = begin["f"], _argument(one), None
+    f = begin["f"]
+    argument = _argument(one, _encoding(f, workload))
     if outcome is Outcome.FAIL:
         # What it was conditional on was not so: it has read the object.
         f, argument, outcome = READ, None, Outcome.OK
-    if outcome is Outcome.OK:
-        result = _state(one, workload) if f == READ else one.end["value"] if one.end and f == INCREMENT else None
+    if outcome is Outcome.OK and one.end is not None:
+        result = _encoding(f, workload).result(one.end["value"], one.told)
     return Operation(
         process=begin["process"],
         f=f,
@@ -137,97 +141,60 @@ def _operation(one: _Recorded, workload: Workload) -> Operation | None:
     )
 
 
-def _argument(one: _Recorded) -> Value:
-    value, asked = one.begin["value"], one.asked
+def _argument(one: _Recorded, encoding: Encoding) -> Value:
     try:
-        match one.begin["f"]:
-            case "cas":
-                return (asked["expected"], value)
-            case "open":
-                return _pairs(asked["accounts"])
-            case "transfer":
-                return (asked["from"], asked["to"], value, *asked["expected"])
-            case _:
-                return int(value) if value is not None else None
+        return encoding.argument(one.begin["value"], one.asked)
     except KeyError as error:
         raise ModelError(f"line {one.begin['index']}: {one.begin['f']} was recorded without {error}") from error
-
-
-def _state(one: _Recorded, workload: Workload) -> Value:
-    """What an answer says that the object holds."""
-    assert one.end is not None, one
-    match workload:
-        case Workload.SET:
-            return tuple(element for element, _ in _pairs(one.told.get("elements", ())))
-        case Workload.BANK:
-            return tuple(sorted(_pairs(one.told.get("accounts", ()))))
-        case Workload.COUNTER:
-            return one.end["value"] or 0
-        case _:
-            value: int | None = one.end["value"]
-            return value
-
-
-def _pairs(told: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
-    return tuple((first, second) for first, second in told)
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
-def _seen(recorded: Sequence[_Recorded]) -> Mapping[int, int]:
-    """At which revision each value came to be, as answers tell."""
+def _places_seen(
+    operations: Sequence[Operation], recorded: Sequence[_Recorded], workload: type[ObjectWorkload]
+) -> dict[int, int]:
+    """The places of unknown operations that wrote a value of their own which somebody saw, with its revision."""
     seen: dict[int, int] = {}
     for one in recorded:
-        if one.end is not None and "changed_at" in one.told:
-            seen[one.end["value"]] = one.told["changed_at"]
-        elements = one.told.get("elements", ())
-        seen.update((value, changed_at) for value, changed_at in elements if changed_at is not None)
-    return seen
-
-
-def _places_seen(operations: Sequence[Operation], seen: Mapping[int, int]) -> dict[int, int]:
-    """The places of unknown operations that wrote a value of their own which somebody saw."""
+        if one.end is not None:
+            seen |= workload.seen(one.end["value"], one.told)
     places: dict[int, int] = {}
     for operation in operations:
-        if operation.outcome is Outcome.INFO and (value := _written(operation)) in seen:
-            places[operation.line] = seen[value]
+        written = _encoding(operation.f, workload).writes(operation.argument)
+        if operation.outcome is Outcome.INFO and written in seen:
+            places[operation.line] = seen[written]
     return places
-
-
-def _written(operation: Operation) -> Any:
-    match operation.f:
-        case "write" | "add" | "acquire":
-            return operation.argument
-        case "cas":
-            return operation.argument[1] if isinstance(operation.argument, tuple) else None
-        case _:
-            return None
 
 
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
-def _with_expiries(operations: Sequence[Operation], recorded: Sequence[_Recorded]) -> list[Operation]:
-    """The operations with an expiry for each holding that can have ended by itself while the object was used."""
+def _with_expiries(
+    operations: Sequence[Operation], recorded: Sequence[_Recorded], workload: type[ObjectWorkload]
+) -> tuple[list[Operation], int]:
+    """The operations with an expiry for each that can have ended by itself while the object was used; how many."""
+    ends = {f: encoding.expires_as for f, encoding in workload.encodings.items() if encoding.expires_as is not None}
+    if not ends:
+        return list(operations), 0
     events = sorted((row["time_ns"], row["index"]) for one in recorded for row in (one.begin, one.end) if row)
     times = [time_ns for time_ns, _ in events]
-    lent = {one.begin["index"]: _ends_ns(one) for one in recorded if one.begin["f"] == ACQUIRE}
+    lent = {one.begin["index"]: _ends_ns(one) for one in recorded if one.begin["f"] in ends}
     found: list[tuple[tuple[int, int, int], Operation]] = []
     for operation in operations:
-        if operation.f == ACQUIRE and (place := bisect_left(times, lent[operation.line])) < len(times):
+        if operation.f in ends and (place := bisect_left(times, lent[operation.line])) < len(times):
             # Just before the first event that is not earlier than the end of the lease.
             expiry = replace(
                 operation,
                 process=LEASE_PROCESS,
-                f=EXPIRE,
+                f=ends[operation.f],
                 result=None,
                 outcome=Outcome.INFO,
                 returned=None,
                 line=UNASKED - operation.line,
             )
             found.append(((events[place][1], -1, operation.line), expiry))
-    return _renumbered(operations, found)
+    return _renumbered(operations, found), len(found)
 
 
 def _ends_ns(one: _Recorded) -> int:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 from nemesis.checks.check import Row
 from nemesis.history.errors import HistoryError
-from nemesis.history.workloads import workload_of
 from nemesis.pipeline.engine import EngineName
 from nemesis.pipeline.session import EngineUnavailableError, is_remote, spark_session
 from nemesis.pipeline.streaming.in_process import InProcessFollower
 from nemesis.pipeline.streaming.on_spark import SparkFollower, warm_up
+from nemesis.workload.catalogue import workload_of
+from nemesis.workload.objects import ObjectWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +57,8 @@ def following(folder: Path, *, engine: EngineName | str, master: str = "local[*]
     Raises ``EngineUnavailableError`` when Spark cannot run here, or runs where it can hand nothing back while it does,
     ``HistoryError`` for a run on objects, which is judged when it is over.
     """
-    if (workload := workload_of(folder)).is_on_objects:
-        raise HistoryError(f"{folder} is of the workload {workload}: judge it when it is over, without --follow")
+    if issubclass(workload := workload_of(folder), ObjectWorkload):
+        raise HistoryError(f"{folder} is of the workload {workload.name}: judge it when it is over, without --follow")
     match EngineName(engine):
         case EngineName.LOCAL:
             yield InProcessFollower(folder)

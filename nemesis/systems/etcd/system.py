@@ -17,7 +17,7 @@ from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import Reads
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, PartitionState
-from nemesis.systems.catalogue import SYSTEMS
+from nemesis.systems.etcd import OFFER
 from nemesis.systems.etcd.client import EtcdStore, JsonObject, LostError, RefusedError, call, open_session
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.programs import full_path
@@ -31,8 +31,7 @@ LOOK_S_MAX = 0.4
 class EtcdCluster(ForeignSystem):
     """A ``System`` of etcd members."""
 
-    needs = SYSTEMS["etcd"].needs
-    why_not_faked = "libfaketime does not reach Go programs: they ask the kernel for the time"
+    offer = OFFER
 
     def __init__(self, host: Host, options: ReplicaOptions) -> None:
         super().__init__(host, options)

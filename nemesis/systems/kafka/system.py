@@ -16,8 +16,8 @@ from pathlib import Path
 from nemesis.cluster.host import Host
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, PartitionState, ReplicaState
-from nemesis.systems.catalogue import KAFKA, SYSTEMS
 from nemesis.systems.foreign import ForeignSystem
+from nemesis.systems.kafka import OFFER
 from nemesis.systems.kafka.client import KafkaClient
 from nemesis.systems.kafka.jars import resolve_jars
 from nemesis.systems.kafka.logs import LogEnds, high_watermarks, quorum_word, read_dump
@@ -41,8 +41,7 @@ PROPERTIES = "server.properties"
 class KafkaCluster(ForeignSystem):
     """A ``System`` of Kafka brokers."""
 
-    needs = SYSTEMS[KAFKA].needs
-    why_not_faked = "libfaketime has not been tried with Java"
+    offer = OFFER
     epochs_name_leaders = True
     started_s_max = 60.0
     opened_s_max = 60.0

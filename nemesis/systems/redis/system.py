@@ -21,9 +21,9 @@ from nemesis.cluster.host import Host
 from nemesis.cluster.processes import LAUNCHER
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ClusterState, PartitionState
-from nemesis.systems.catalogue import SYSTEMS
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.programs import full_path
+from nemesis.systems.redis import OFFER
 from nemesis.systems.redis.client import MASTER, PROTOCOL, Address, RedisStore
 
 KEYS = "redis-0"
@@ -42,8 +42,7 @@ BOTH = 'cd "$1" && { "$4" -I -S "$5" $$ "$3" sentinel.conf & exec "$2" redis.con
 class RedisCluster(ForeignSystem):
     """A ``System`` of Redis servers and sentinels."""
 
-    needs = SYSTEMS["redis"].needs
-    why_not_faked = None
+    offer = OFFER
 
     def __init__(self, host: Host, options: ReplicaOptions) -> None:
         super().__init__(host, options)

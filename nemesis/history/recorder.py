@@ -10,10 +10,19 @@ import json
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nemesis.history import HARNESS_PROCESS, MOVED, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent
-from nemesis.history.writer import HistoryWriter
+from nemesis.history.events import (
+    HARNESS_PROCESS,
+    MOVED,
+    NEMESIS_PROCESS,
+    EventType,
+    HistoryEvent,
+    ReplicaEvent,
+)
+
+if TYPE_CHECKING:
+    from nemesis.history.writer import HistoryWriter
 
 
 class Clock:
