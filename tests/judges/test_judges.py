@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from nemesis.linearizability.models.registry import MODELS
 from nemesis.pipeline.objects.bucket import Task
+from tests.depth import seeds
 from tests.judges.forms import KINDS
 from tests.judges.soak import BATCH, compared, main
 from tests.judges.ways import WAYS, Said, Way
@@ -23,7 +24,7 @@ SEED = 3
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_of_judging_says_what_the_oracle_says(kind: str) -> None:
     """Alone, in one call, in buckets and in windows, every object of every form gets the verdict that it deserves."""
-    found = compared(KINDS[kind], SEED, range(HISTORIES))
+    found = compared(KINDS[kind], SEED, seeds(HISTORIES))
     assert found.wrong == []
     assert found.unknown.total() == 0
     assert found.is_right

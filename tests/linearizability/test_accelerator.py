@@ -21,6 +21,7 @@ from nemesis.linearizability.register_events import RegisterEvents
 from nemesis.linearizability.register_pending import REUSED
 from nemesis.linearizability.register_search import RELAXED_WIDTH, PythonRuns, search
 from nemesis.verdict import Verdict
+from tests.depth import seeds
 from tests.linearizability.fuzz import model_of
 from tests.linearizability.histories import Shape, random_history, random_shape
 from tests.linearizability.native import compiled_from, differences, differences_of, needs_compiler
@@ -29,8 +30,8 @@ from tests.linearizability.runs import register_events
 from tests.linearizability.test_traps import RIGHT, WRONG
 from tests.linearizability.written import sequence
 
-HISTORIES = 1_000
-LARGE_HISTORIES = 6
+HISTORIES = 250
+LARGE_HISTORIES = 4
 WORKLOADS = ("register", "cas-register", "cas-register-wild", "kv-simple")
 
 SMALL = Budget(configurations=5_000, frontier=1_000)
@@ -95,14 +96,15 @@ def test_traps_are_found_alike(events: str, strict_cas: bool, native: CDLL) -> N
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_random_histories_are_found_alike(workload: str, native: CDLL) -> None:
     """Nothing that chance comes up with tells the two apart."""
-    for number in range(HISTORIES + LARGE_HISTORIES):
-        random = Random(f"{workload}-{number}")
-        is_large = number >= HISTORIES
+    small = [(f"{workload}-{number}", False) for number in seeds(HISTORIES)]
+    large = [(f"{workload}-large-{number}", True) for number in seeds(LARGE_HISTORIES)]
+    for name, is_large in small + large:
+        random = Random(name)
         history = (
             large_history(workload, random) if is_large else random_history(workload, random, random_shape(random, 12))
         )
         found = differences_of(history, model_of(workload, strict_cas=random.random() < 0.4), native)
-        assert found == [], f"{workload}-{number}"
+        assert found == [], name
 
 
 @needs_compiler

@@ -26,6 +26,7 @@ from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core.messages import Consistency, QueryRequest
 from replica.ids import CallId, ReplicaId
+from tests.depth import seeds
 
 GROUP = GroupClimate()
 NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=9, steps=())
@@ -37,7 +38,7 @@ def calm_run(*observers: Observer, **group: Any) -> Run:
     return simulate(SimOptions(seed=1, time_limit_s=12, climate=climate, schedule=NOTHING_HAPPENS), observers)
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_the_right_protocol_is_valid(seed: int) -> None:
     """Whatever a seed's machines go through, they keep their promises and serve every object to the end."""
     run = simulate(SimOptions(seed=seed, world=WorldKind.GROUP))
@@ -59,7 +60,7 @@ def test_a_run_is_a_function_of_its_options() -> None:
     assert first.history != other.history
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_state_machines_survive_the_text_of_a_case(seed: int) -> None:
     """What a seed draws for state machines is read from the text of a case as it was written."""
     options = resolved(SimOptions(seed=seed, world=WorldKind.GROUP, time_limit_s=10))

@@ -12,6 +12,7 @@ from replica.core.partition.producer_state import scan
 from replica.ids import Epoch, Offset, TopicId
 from replica.records import RecordBatch
 from replica.storage import DataDirectory, LogConfig, LogStore, open_directory
+from tests.depth import seeds
 from tests.storage.disks import DATA, batch, close, formatted, held, write
 from tests.storage.partitions import PARTITION, produced
 
@@ -164,7 +165,7 @@ class PartitionHistory:
         self.epoch += 1
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_power_loss_keeps_every_promise_of_a_partition(seed: int) -> None:
     """After any crash the log opens, is a piece of what was written, and holds all that was promised durable."""
     history = PartitionHistory(seed)

@@ -10,6 +10,7 @@ from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
 from replica.storage import DataDirectory, LogConfig, LogStore
+from tests.depth import seeds
 from tests.storage.disks import append, batch, close, formatted, held, open_log, reopen_log, write
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
@@ -112,7 +113,7 @@ class History:
         self.epoch += 1
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_power_loss_keeps_every_promise(seed: int) -> None:
     """After any crash the log opens, is a prefix of what was written, and holds all that was promised durable."""
     history = History(seed)

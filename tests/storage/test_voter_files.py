@@ -33,6 +33,7 @@ from replica.storage.voter_files import (
     write_voter_entries,
 )
 from replica.voters import Voter, VoterEntry, VoterSet
+from tests.depth import seeds
 from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held, open_log, write
 
 FILE = Path("/voters")
@@ -335,7 +336,7 @@ class History:
         self.log.store_voters(self.entries)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_stored_voters_agree_with_the_records_after_any_power_loss(seed: int) -> None:
     """Every set in the log has its entry, and every entry stands for the very record at its offset."""
     history = History(seed)
