@@ -17,6 +17,7 @@ from replica.ids import Offset, ReplicaId
 from replica.voters import ReplicaKey
 from tests.core.changing import REPLICAS, ChangingCluster
 from tests.core.folded import everyone_applied
+from tests.core.harness import LOG
 from tests.core.membership_wrong_rules import (
     ChangeBeforeTheEpochHasBegun,
     ChangeBeforeTheLastIsCommitted,
@@ -25,9 +26,10 @@ from tests.core.membership_wrong_rules import (
     TruncationLeavesVoters,
     VotersInForceOnceCommitted,
 )
-from tests.core.simulated import CONFIG, LOG, Climate, Node
+from tests.core.virtual import CONFIG, Climate, Node
+from tests.depth import seeds
 
-HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.003, flush_ms=(1, 40))
+HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.003, disk_ms=(1, 40))
 PIECES = replace(CONFIG, fetch_max_bytes=400)
 """A few batches an answer, and a snapshot in one or two pieces."""
 
@@ -51,7 +53,7 @@ def storm(
 
 
 @pytest.mark.parametrize("first_voters", [(0,), (0, 1, 2), (0, 1, 2, 3, 4)])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_keeps_its_promises_while_voters_change(seed: int, first_voters: tuple[int, ...]) -> None:
     """Nothing committed is lost, nobody leads twice in an epoch, and all recover, from any number of voters."""
     assert storm(seed, first_voters=first_voters).seen["stored"] > 0

@@ -13,11 +13,13 @@ import pytest
 from nemesis.variants.catalogue import BUILT
 from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId
-from tests.core.simulated import CONFIG, Climate, PromiseBrokenError, SimulatedCluster
+from tests.core.simulated import SimulatedCluster
+from tests.core.virtual import CONFIG, Climate, PromiseBrokenError
+from tests.depth import seeds
 
-SEEDS = range(4)
+SEEDS = seeds(4)
 ONE_BATCH_BYTES = 100
-HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.002, flush_ms=(1, 40))
+HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.002, disk_ms=(1, 40))
 
 
 def everyone_reached(cluster: SimulatedCluster, high_watermark: int) -> Callable[[], bool]:
@@ -46,7 +48,7 @@ def test_can_elect_new_leader_after_old_leader_failure(seed: int, voters: int, g
     if graceful:
         cluster.resign(leader.replica_id)
         assert cluster.run(lambda: cluster.leader() not in (None, leader), within_ms=30_000), cluster.now_ms
-    cluster.crash(leader.replica_id)
+    cluster.crash(leader)
     assert cluster.run(everyone_reached(cluster, 20), within_ms=30_000), cluster.now_ms
     cluster.start(leader.replica_id)
     assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=30_000)

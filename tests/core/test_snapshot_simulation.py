@@ -14,7 +14,6 @@ import pytest
 from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId
 from tests.core.folded import FoldedCluster, everyone_applied
-from tests.core.simulated import CONFIG, Climate
 from tests.core.snapshot_mutations import (
     BeginAfterTheSnapshot,
     ClaimNothingAfterASnapshot,
@@ -22,14 +21,16 @@ from tests.core.snapshot_mutations import (
     ForgetThatSnapshotsAreCommitted,
     ServeBelowTheLogStart,
 )
+from tests.core.virtual import CONFIG, Climate
+from tests.depth import seeds
 
-HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.004, flush_ms=(1, 40))
+HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.004, disk_ms=(1, 40))
 PIECES = replace(CONFIG, fetch_max_bytes=100)
 """One batch an answer, and several pieces a snapshot."""
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_follower_that_was_left_behind_catches_up_by_snapshot(seed: int, restarts: bool) -> None:
     """One that was cut off, or dead, while the others let go of the log's beginning has the same state in the end."""
     cluster = FoldedCluster(seed, config=PIECES)
@@ -40,7 +41,7 @@ def test_a_follower_that_was_left_behind_catches_up_by_snapshot(seed: int, resta
     others = [node for node in cluster.running() if node.replica_id != lagging]
     assert cluster.run(lambda: all(node.disk.start > behind + 10 for node in others), within_ms=60_000), cluster.now_ms
     if restarts:
-        cluster.crash(lagging)
+        cluster.crash(cluster.nodes[lagging])
         cluster.start(lagging)
     cluster.heal()
     target = cluster.promises.high_watermark + 10
@@ -65,7 +66,7 @@ def storm(seed: int, *, rules: Callable[[], Rules] = Rules, snapshots: float = 0
     return cluster
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_keeps_its_promises_in_a_storm_with_snapshots(seed: int) -> None:
     """Under partitions, crashes, loss and duplication who has applied equally much has the same, and all recover."""
     assert storm(seed).seen["stored"] > 1

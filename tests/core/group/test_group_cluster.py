@@ -15,7 +15,8 @@ from replica.errors import ErrorCode
 from replica.machines import OpenSession, SessionCommand, SessionId, decode_outcome
 from tests.core.group.bench import STALE, add, apply, ask, replies_of
 from tests.core.group.clients import Asking, Counting
-from tests.core.group.cluster import Climate, GroupCluster
+from tests.core.group.cluster import GroupCluster
+from tests.core.virtual import Climate
 
 QUIET = GroupConfig(tick_interval_ms=INT32_MAX)
 
