@@ -17,6 +17,8 @@ import pytest
 from hypothesis import settings
 
 QUICK_SHARE = 10
+QUICK_S_MAX = 5.0
+"""How much of the processor a test may take at quick depth; what is marked slow takes more than a fifth of it."""
 NIGHTLY_TIMES = 20
 EXAMPLES = 50
 """How many examples Hypothesis draws at normal depth."""
@@ -66,6 +68,15 @@ def times(normal: int) -> int:
 def seeds(normal: int) -> range:
     """So many seeds to try, from 0 on, or in the night from the one that is its own."""
     return range(_Chosen.first_seed, _Chosen.first_seed + times(normal))
+
+
+def breaks(run: Callable[[], object], message: str = "") -> bool:
+    """Whether a run ends with an assertion that failed, and says so."""
+    try:
+        run()
+    except AssertionError as error:
+        return message in str(error)
+    return False
 
 
 def convicted(is_convicted: Callable[[int], bool], *, first_seed: int, of: int, least: int) -> None:

@@ -33,6 +33,7 @@ def test_clean_runs_are_never_convicted() -> None:
         assert [row for row in rows if row["severity"] == "violation"] == [], f"simulate({seed}, 0)"
 
 
+@pytest.mark.slow
 def test_lies_show_every_anomaly() -> None:
     """The random runs are not blind: each kind that they can show is shown several times."""
     shown: Counter[str] = Counter()

@@ -75,6 +75,7 @@ def test_clean_histories_are_never_convicted() -> None:
         assert {name for name, _ in found} <= {"unseen", "int-send-skip", "poll-skip", "nonmonotonic-poll"}
 
 
+@pytest.mark.slow
 def test_lies_show_every_anomaly() -> None:
     """The random histories are not blind: each kind that they can show is shown."""
     shown: Counter[str] = Counter()
@@ -397,6 +398,7 @@ def test_a_loss_says_where_its_value_was_seen() -> None:
     assert "value 20 was committed to operation 0, was seen at offset 3, and operation 8 read past it" in row["detail"]
 
 
+@pytest.mark.slow
 def test_order_of_rows_does_not_matter() -> None:
     """Rows in another order give the same anomalies."""
     for seed in range(12):

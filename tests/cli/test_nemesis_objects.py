@@ -22,6 +22,7 @@ from tests.pipeline.test_machines import READ_1, WRITE_1
 PATIENCE_S = 150.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -45,6 +46,7 @@ def test_every_workload_can_be_asked_for() -> None:
     assert RunOptions(seed=1).keys == KEYS_DEFAULT
 
 
+@pytest.mark.slow
 def test_a_run_on_objects_is_not_followed(tmp_path: Path) -> None:
     """It is judged when it is over, and the command says so."""
     run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
@@ -53,6 +55,7 @@ def test_a_run_on_objects_is_not_followed(tmp_path: Path) -> None:
     assert "judge it when it is over, without --follow" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_stored_run_on_objects_is_judged_again(tmp_path: Path) -> None:
     """``nemesis check`` knows from the folder what was run."""
     run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)
@@ -70,6 +73,7 @@ def test_a_stored_run_on_objects_is_judged_again(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_on_objects_is_no_history_of_logs(tmp_path: Path) -> None:
     """It is not written as a history of Jepsen's workload for logs, which it is not."""
     run = object_run(tmp_path / "run", Workload.REGISTER, *WRITE_1, *READ_1)

@@ -125,6 +125,7 @@ def test_the_right_rules_survive(race: Callable[[Callable[[], Rules]], None]) ->
     race(Rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "race", "convicted_of"),
     [

@@ -383,6 +383,7 @@ def test_a_walk_of_an_observer_breaks_nothing(seed: int) -> None:
     assert set(walked.seen) - SNAPSHOTS_SEEN <= {"unattached", "follower", "halt", "restart"}
 
 
+@pytest.mark.slow
 def test_walks_go_everywhere() -> None:
     """The walks are worth walking: together they see every role often, restarts, and snapshots."""
     seen: Counter[str] = Counter()

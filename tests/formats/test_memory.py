@@ -47,6 +47,7 @@ def bomb(folder: Path, values: pa.Array) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [LONG, [LONG, LONG + "b"], [1, 2, LONG]], ids=["text", "pair", "list"])
 def test_a_text_of_many_rows_is_in_memory_once(tmp_path: Path, value: object) -> None:
     """A file of kilobytes whose rows come to 200 MB takes less than the text of ten of them."""

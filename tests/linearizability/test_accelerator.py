@@ -84,6 +84,7 @@ def many_pending(count: int, values: int = 2) -> str:
     return f"w write 0; w ok; {asked}; {ended}; r read; r ok 50"
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("events", [*RIGHT.values(), *WRONG.values()])
 @pytest.mark.parametrize("strict_cas", [False, True])
@@ -92,6 +93,7 @@ def test_traps_are_found_alike(events: str, strict_cas: bool, native: CDLL) -> N
     assert differences_of(sequence(events), CasRegister(failed_cas_is_read=strict_cas), native) == []
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_random_histories_are_found_alike(workload: str, native: CDLL) -> None:
@@ -135,6 +137,7 @@ def test_unknown_operations_of_several_words_are_found_alike(count: int, native:
     assert (relaxed.answer, relaxed.frontier[0][3]) == (Answer.NO, REUSED)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_run_that_forgets_configurations_is_found_alike(native: CDLL) -> None:
     """What is too wide for the relaxed run is cut alike, and refutes nothing any more."""

@@ -25,6 +25,7 @@ def test_the_order_is_that_of_the_keys(span: int) -> None:
     assert all((key[order] == key[expected]).all() for key in keys)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_ten_million_rows_in_five_million_segments() -> None:
     """As many segments as a product of plain times and numbers would overflow at: each maximum is of its segment."""

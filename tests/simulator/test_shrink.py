@@ -68,6 +68,7 @@ def shrunk() -> Shrunk:
 # --- the whole ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_shrunk_case_fails_in_the_same_way_from_its_text(shrunk: Shrunk) -> None:
     """The case as text, run again, is convicted of what the seed was convicted of, in the same words each time."""
     case = directive_of(shrunk.smallest.options, outcome=shrunk.smallest.outcome)
@@ -92,6 +93,7 @@ def test_the_right_protocol_bears_what_is_left(shrunk: Shrunk) -> None:
     assert simulate(replace(shrunk.smallest.options, variant=None)).outcome.verdict == "valid"
 
 
+@pytest.mark.slow
 def test_shrinking_again_does_not_grow(shrunk: Shrunk) -> None:
     """What is small stays as it is or becomes smaller."""
     again = shrink(shrunk.smallest.options, ShrinkOptions(attempts=50))
@@ -100,6 +102,7 @@ def test_shrinking_again_does_not_grow(shrunk: Shrunk) -> None:
     assert again.smallest.violation_name == VIOLATION
 
 
+@pytest.mark.slow
 def test_the_budget_is_kept(shrunk: Shrunk) -> None:
     """No more runs than allowed are made, and the result says that it is not the end."""
     few = shrink(shrunk.first.options, ShrinkOptions(attempts=8))
@@ -114,6 +117,7 @@ def test_a_run_that_does_not_fail_is_refused() -> None:
         shrink(SimOptions(seed=2, time_limit_s=5))
 
 
+@pytest.mark.slow
 def test_another_violation_is_followed_only_when_asked() -> None:
     """Every step of a search is convicted as the first run was, unless any failure will do."""
     options = first_failing("append-without-reconciling", "log-matching", time_limit_s=6, faults=0)
@@ -249,6 +253,7 @@ def code_of(*arguments: object) -> object:
     return ended.value.code
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_case_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file holds the case, what it is, and the command that repeats it; the same arguments write the same."""
     options = first_failing("ack-before-replication", "acknowledged-is-committed", time_limit_s=10, faults=1)

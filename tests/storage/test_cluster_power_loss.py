@@ -271,6 +271,7 @@ def _all_reached(cluster: StoreCluster, high_watermark: int) -> bool:
     return all((node.log.log.high_watermark or 0) >= high_watermark for node in cluster.running())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(6))
 def test_acknowledged_writes_survive_power_loss(seed: int) -> None:
     """Whatever file operation the power goes at, every replica opens again and no acknowledged write is lost."""

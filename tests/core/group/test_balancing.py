@@ -42,6 +42,7 @@ def hands_over(bench: GroupBench) -> bool:
     return bench.log.is_handing_over
 
 
+@pytest.mark.slow
 def test_groups_end_up_spread_over_the_replicas() -> None:
     """Five groups on three replicas are led by two, two and one; killed, one's go to the others, and come back."""
     cluster = GroupCluster(names=NAMES, group=GroupConfig(leader_imbalance_check_interval_seconds=5))
