@@ -89,7 +89,7 @@ WAITING: dict[str, Any] = {"min_insync_replicas": 1, "replication_factor": 2, "p
 def test_an_operator_saves_what_nobody_may_lead_with(elr_enable: bool) -> None:
     """The last in sync loses its disk, and another holds all: the partition waits, and nothing is lost in the end."""
     waited = 0
-    for seed in range(1, 5):
+    for seed in range(1, 3):
         run = run_of(seed=seed, **{**WAITING, "elr_enable": elr_enable})
         assert run.outcome.verdict is Verdict.VALID, (seed, run.outcome.reasons)
         waited += run.outcome.rare.get(ClusterRare.PARTITION_WAITED_FOR_OPERATOR, 0)

@@ -233,10 +233,10 @@ def test_time_is_taken_between_steps_and_at_the_end() -> None:
     assert min(candidate.time_limit_s for candidate in less_time(options)) == 1.6
 
 
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_every_candidate_can_be_written_and_read(seed: int) -> None:
     """Whatever is taken away, the rest is a run that its text gives back, with its steps in order of time."""
-    options = replace(resolved(SimOptions(seed=seed, time_limit_s=20)), values=9)
+    options = replace(resolved(SimOptions(seed=seed, time_limit_s=8)), values=9)
 
     for reduction in (calm, sooner, less_time, without_healing, fewer_values):
         for candidate in reduction(options):

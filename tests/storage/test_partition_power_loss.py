@@ -13,11 +13,12 @@ from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.log.recovered import RecoveredLog
 from replica.ids import BrokerEpoch, Offset, TopicId
 from replica.storage import LogStore, open_directory
+from tests.depth import seeds
 from tests.storage.disks import DATA, append, close, entries, formatted, held
 from tests.storage.partitions import PARTITION, PARTITION_PATH, TOPIC_ID, filled_partition, open_partition
 
 STEPS_MAX = 200
-SEEDS = (None, *range(6))
+SEEDS = (None, *seeds(3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
