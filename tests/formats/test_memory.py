@@ -155,6 +155,7 @@ def test_events_and_operations_are_columns(tmp_path: Path, value: Any) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path) -> None:
     """Few of them are there as objects at a time: Arrow's columns are bounded, and so is what is made on the way."""
     count = 20 * EVENTS

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 TESTS = """
 import os
@@ -23,6 +25,7 @@ def test_something(number):
 """
 
 
+@pytest.mark.slow
 def test_a_group_has_one_worker(tmp_path: Path) -> None:
     """All tests of Spark run on one worker, and a file whose tests share a cluster on one."""
     shutil.copy(CONFTEST, tmp_path / "conftest.py")
