@@ -3,17 +3,24 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# Where the seeds of the night begin: another each day. `make test-nightly SEED=20260131` repeats that day's.
+SEED ?= $(shell date +%Y%m%d)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 GENERATED := replica/v1/__init__.py
 
+# Hundreds of processes start here, and where Python may not keep what it has compiled each compiles all of it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers proto clean python java
+.PHONY: help demo test test-quick test-nightly lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
+	@echo "make test-quick  after each edit: of every test without Java and processes one case, over few seeds"
+	@echo "make test-nightly  all tests over twenty times as many seeds, from SEED=N on; by default N is today's date"
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make images  build both container images (needs Docker, or root on Debian); BASE=IMAGE says from what"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
@@ -101,8 +108,14 @@ NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)
 # Tests that start replica processes come last: beside tests that keep every core busy they would measure who gets the
 # processor. They wait more than they work, so that four of them run side by side.
 test: java $(INSTALLED) $(GENERATED)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" $(PYTEST_ARGS) $(NONE_IS_FINE)
-	$(BIN)/python -m pytest -n 4 --dist loadgroup -m cluster $(PYTEST_ARGS) $(NONE_IS_FINE)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m cluster $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
+
+test-quick: $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m pytest -n 2 --depth quick $(PYTEST_ARGS)
+
+test-nightly: DEPTH = --depth nightly --first-seed $(SEED) --hypothesis-seed $(SEED) --timeout 3600
+test-nightly: test
 
 lint: $(INSTALLED) $(GENERATED)
 	$(BIN)/ruff check .

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-settings.register_profile("default", deadline=None, derandomize=True, database=None, max_examples=50)
-settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000, print_blob=True)
-settings.load_profile("default")
+from tests.depth import QUICK_S_MAX, Depth, choose, chosen
 
 # Spark has small jobs here, which end before its Java machine has earned back what it spends on optimising them.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let scenario files be rewritten with what they print now, so that the difference can be read."""
-    parser.addoption("--rewrite-scenarios", action="store_true", help="write scenario files anew instead of comparing")
+    """Let the depth be chosen, and files of what is printed or drawn be rewritten, for their difference to be read."""
+    depths = [depth.value for depth in Depth]
+    parser.addoption("--depth", choices=depths, default=Depth.NORMAL.value, help="how deep: see tests/depth.py")
+    parser.addoption("--first-seed", type=int, default=0, help="where seeds begin that are not fixed")
+    parser.addoption("--rewrite", action="store_true", help="write scenario and golden files anew instead of comparing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the depth before test modules are imported, which count by it."""
+    choose(Depth(config.getoption("depth")), config.getoption("first_seed"))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Print what repeats this run."""
+    return f"depth: {config.getoption('depth')}, seeds from {config.getoption('first_seed')}"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -31,18 +42,28 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all Spark tests on one xdist worker, for their one session, and those with processes on one a file.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of this depth, and those of Spark on one xdist worker, for their one session.
 
     This must come before xdist's own hook, which looks for groups.
     """
+    items[:], others = chosen(items)
+    config.hook.pytest_deselected(items=others)
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.get_closest_marker("cluster") is not None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
         if item.get_closest_marker("cluster") is not None and not _names_cluster(item.path):
             raise pytest.UsageError(f"{item.path} has tests with processes: write mark.cluster into it")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Let nothing that takes seconds be among what runs after each edit."""
+    before = os.times()
+    yield
+    taken_s = sum(os.times()[:4]) - sum(before[:4])
+    if item.config.getoption("depth") == Depth.QUICK and taken_s > QUICK_S_MAX:
+        pytest.fail(f"it takes {taken_s:.1f} s of the processor: mark it slow")
 
 
 def pytest_collection_finish() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.checks.brute_force import brute_force, identity
 from tests.checks.histories import judge
 from tests.checks.simulation import simulate
+from tests.depth import seeds
 
 BLOCKS = 8
 SEEDS_PER_BLOCK = 40
@@ -18,7 +19,7 @@ SEEDS_PER_BLOCK = 40
 @pytest.mark.parametrize("lies", [1, 2, 4])
 def test_agrees_with_brute_force(block: int, lies: int) -> None:
     """Kind, severity and place of everything found are those that loops over the definitions find."""
-    for seed in range(block * SEEDS_PER_BLOCK, (block + 1) * SEEDS_PER_BLOCK):
+    for seed in seeds(BLOCKS * SEEDS_PER_BLOCK)[block::BLOCKS]:
         run = simulate(seed, lies)
         rows = judge(run.operations, run.logs, run.events, gapless=run.gapless)
         assert {identity(row) for row in rows} == brute_force(run), f"simulate({seed}, {lies})"
@@ -26,12 +27,13 @@ def test_agrees_with_brute_force(block: int, lies: int) -> None:
 
 def test_clean_runs_are_never_convicted() -> None:
     """A run without lies shows no violation."""
-    for seed in range(150):
+    for seed in seeds(150):
         run = simulate(seed, 0)
         rows = judge(run.operations, run.logs, run.events, gapless=run.gapless)
         assert [row for row in rows if row["severity"] == "violation"] == [], f"simulate({seed}, 0)"
 
 
+@pytest.mark.slow
 def test_lies_show_every_anomaly() -> None:
     """The random runs are not blind: each kind that they can show is shown several times."""
     shown: Counter[str] = Counter()

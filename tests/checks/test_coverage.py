@@ -124,6 +124,7 @@ def test_a_record_that_is_not_whole_keeps_nothing() -> None:
     assert "hole" in by_kept(decision, Kept.NOT_JUDGED)
 
 
+@pytest.mark.slow
 def test_a_check_that_finds_has_looked() -> None:
     """Whatever a check finds in any lie, it says that it has looked at something."""
     names = {check.name for check in LOG_CHECKS}

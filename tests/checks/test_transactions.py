@@ -17,6 +17,7 @@ from nemesis.checks.precedence import Kind, Precedence, graph_of
 from tests.checks.brute_transactions import CIRCLES, BruteTransactions, identity, shortest
 from tests.checks.histories import Row, names
 from tests.checks.transactions import Op, clean, lying, polls, send, table_of, taking, txn
+from tests.depth import seeds
 
 SEEDS = 20
 CIRCLE_NAMES = {name for name, _ in CIRCLES}
@@ -31,7 +32,7 @@ def judged(ops: list[Op]) -> list[Row]:
 @pytest.mark.parametrize("block", range(3))
 def test_agrees_with_brute_force(block: int, lies: int) -> None:
     """Kind, severity and place of everything found are those that loops over the definitions find; so are circles."""
-    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+    for seed in seeds(3 * SEEDS)[block::3]:
         ops = lying(seed, lies)
         rows, brute = judged(ops), BruteTransactions(ops)
         found = {identity(row) for row in rows if row["anomaly"] not in CIRCLE_NAMES}
@@ -68,12 +69,13 @@ def check_circle(circle: list[dict[str, Any]], edges: dict[str, set[tuple[int, i
 
 def test_clean_histories_are_never_convicted() -> None:
     """Without a lie nothing is violated, and what is allowed is only what Kafka's transactions may do."""
-    for seed in range(40):
+    for seed in seeds(40):
         found = {(row["anomaly"], row["severity"]) for row in judged(clean(seed))}
         assert {severity for _, severity in found} <= {"unknown", "allowed"}, f"clean({seed}): {found}"
         assert {name for name, _ in found} <= {"unseen", "int-send-skip", "poll-skip", "nonmonotonic-poll"}
 
 
+@pytest.mark.slow
 def test_lies_show_every_anomaly() -> None:
     """The random histories are not blind: each kind that they can show is shown."""
     shown: Counter[str] = Counter()
@@ -396,6 +398,7 @@ def test_a_loss_says_where_its_value_was_seen() -> None:
     assert "value 20 was committed to operation 0, was seen at offset 3, and operation 8 read past it" in row["detail"]
 
 
+@pytest.mark.slow
 def test_order_of_rows_does_not_matter() -> None:
     """Rows in another order give the same anomalies."""
     for seed in range(12):

@@ -13,6 +13,7 @@ SLEEPS = ("-c", "import time; print('ready', flush=True); time.sleep(600)")
 PATIENCE_S = 20.0
 
 
+@pytest.mark.slow
 def test_a_command_tells_its_exit_and_its_words() -> None:
     """Standard output, standard error and the exit code come back apart."""
     finished = execute(("run", "--nodes", "2"), PATIENCE_S)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from nemesis.cli.doctor import told
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.system import UnsupportedError
@@ -17,6 +19,7 @@ from nemesis.faults.fault import Fault
 from tests.cli.commands import TIMEOUT_S, nemesis
 
 
+@pytest.mark.slow
 def test_every_cluster_is_asked_about_every_fault() -> None:
     """The answers are those by which a run is refused."""
     found = examined()
@@ -59,6 +62,7 @@ def test_what_cannot_be_done_is_told_with_its_reason() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command_always_ends_well() -> None:
     """It is no verdict: the exit code is 0, also where little can be done."""
     done = nemesis("doctor", "--json")

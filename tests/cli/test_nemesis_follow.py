@@ -24,6 +24,7 @@ from tests.pipeline.test_streaming import CLEAN, WRONG
 FOLLOW = ("--follow", "--engine", "local")
 
 
+@pytest.mark.slow
 def test_an_anomaly_is_told_before_the_run_is_over(tmp_path: Path) -> None:
     """The first line comes while the run has no end; when it has one, the verdict is that of the whole."""
     growing = Growing(tmp_path / "run", WRONG)
@@ -42,6 +43,7 @@ def test_an_anomaly_is_told_before_the_run_is_over(tmp_path: Path) -> None:
     assert not (tmp_path / "run/results.json").exists(), "it only watches"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_over_is_followed_to_its_end(tmp_path: Path) -> None:
     """A stored run that keeps its promises is valid, with nothing told on the way."""
     done = nemesis("check", str(record_run(tmp_path / "run", CLEAN)), *FOLLOW)
@@ -49,6 +51,7 @@ def test_a_run_that_is_over_is_followed_to_its_end(tmp_path: Path) -> None:
     assert done.stdout.startswith("verdict: valid")
 
 
+@pytest.mark.slow
 def test_a_run_that_nobody_goes_on_with_is_unknown(tmp_path: Path) -> None:
     """A run without an end that does not grow is judged as it is, when its time is up, and is unknown at best."""
     folder = record_run(tmp_path / "run", CLEAN, shard_rows=1, complete=False)
@@ -57,6 +60,7 @@ def test_a_run_that_nobody_goes_on_with_is_unknown(tmp_path: Path) -> None:
     assert "nothing was added to the run for 0 s" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_followed_is_judged_all_the_same(tmp_path: Path) -> None:
     """A damaged shard ends the following, and what that is worth the judgement says."""
     folder = record_run(tmp_path / "run", CLEAN)
@@ -66,6 +70,7 @@ def test_a_run_that_cannot_be_followed_is_judged_all_the_same(tmp_path: Path) ->
     assert done.returncode == 2, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("FILE",), ("RUN", "RUN"), ("RUN", "--model", "log"), ("FOLDER",)])
 def test_what_is_no_run_cannot_be_followed(words: tuple[str, ...], tmp_path: Path) -> None:
     """A file, two runs, a model for histories and a folder without a run are bad arguments."""

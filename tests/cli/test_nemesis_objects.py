@@ -20,6 +20,7 @@ from tests.pipeline.test_machines import READ_1, WRITE_1
 PATIENCE_S = 150.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -37,6 +38,7 @@ def test_what_does_not_go_together_is_refused(words: tuple[str, ...], said: str,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_on_objects_is_not_followed(tmp_path: Path) -> None:
     """It is judged when it is over, and the command says so."""
     run = object_run(tmp_path / "run", RegisterWorkload, *WRITE_1, *READ_1)
@@ -45,6 +47,7 @@ def test_a_run_on_objects_is_not_followed(tmp_path: Path) -> None:
     assert "judge it when it is over, without --follow" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_stored_run_on_objects_is_judged_again(tmp_path: Path) -> None:
     """``nemesis check`` knows from the folder what was run."""
     run = object_run(tmp_path / "run", RegisterWorkload, *WRITE_1, *READ_1)
@@ -62,6 +65,7 @@ def test_a_stored_run_on_objects_is_judged_again(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_on_objects_is_no_history_of_logs(tmp_path: Path) -> None:
     """It is not written as a history of Jepsen's workload for logs, which it is not."""
     run = object_run(tmp_path / "run", RegisterWorkload, *WRITE_1, *READ_1)

@@ -66,6 +66,7 @@ def test_a_trace_is_printed_or_written(capsys: pytest.CaptureFixture[str], tmp_p
     assert result.splitlines()[-1].startswith(f"trace: {len(story.splitlines())} lines, sha256 ")
 
 
+@pytest.mark.slow
 def test_a_sweep_is_told_and_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Counts, the table of rare events and the speed are printed, and stand in the document with versions."""
     output, corpus = tmp_path / "new" / "sim.json", tmp_path / "corpus"
@@ -85,6 +86,7 @@ def test_a_sweep_is_told_and_written(capsys: pytest.CaptureFixture[str], tmp_pat
     assert pq.read_table(corpus / "runs").column("seed").to_pylist() == [4, 5, 6, 9]
 
 
+@pytest.mark.slow
 def test_failing_seeds_are_rows_with_their_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A sweep of a wrong protocol exits with 1, and names each seed with the one command that repeats it."""
     output = tmp_path / "sim.json"
@@ -98,6 +100,7 @@ def test_failing_seeds_are_rows_with_their_commands(capsys: pytest.CaptureFixtur
     assert {failure["violation"] for failure in failures} == {"acknowledged-is-committed"}
 
 
+@pytest.mark.slow
 def test_a_sweep_may_end_with_the_first_violations(capsys: pytest.CaptureFixture[str]) -> None:
     """``--stop-after`` reports the seeds up to that violation, however many were under way."""
     code, out, _ = nemesis(capsys, "sim", "--seeds", "50", "--jobs", "2", "--stop-after", "3", *WRONG)
@@ -167,6 +170,7 @@ def workers_of(parent: psutil.Process) -> list[psutil.Process]:
     return [child for child in parent.children(recursive=True) if "spawn_main" in " ".join(child.cmdline())]
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_tells_what_it_has(tmp_path: Path) -> None:
     """Ctrl-C ends all processes with code 130; what was done until then is told and written."""
     output = tmp_path / "sim.json"

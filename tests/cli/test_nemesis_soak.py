@@ -33,6 +33,7 @@ def test_seeds_that_are_none_are_refused(arguments: tuple[str, ...], tmp_path: P
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.slow
 def test_a_count_that_is_none_is_refused(tmp_path: Path) -> None:
     """What must be seen is named as the counts are; another name is a bad argument, and nothing is run."""
     done = nemesis("soak", "--must-see", "leader-changes,miracles", "--store", str(tmp_path / "store"))

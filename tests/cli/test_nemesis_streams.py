@@ -29,6 +29,7 @@ def unread() -> Iterator[int]:
     os.close(write)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("read", "code"), [((7,), Exit.VALID), ((), Exit.INVALID)])
 def test_a_listener_who_leaves_costs_no_verdict(read: tuple[int, ...], code: Exit, tmp_path: Path, unread: int) -> None:
     """When nobody reads the output, as after ``head``, the run is judged, results and report written, the code kept."""
@@ -60,6 +61,7 @@ def test_no_command_ends_by_its_listener(words: list[str], code: Exit, tmp_path:
     assert subprocess.run(command, stdout=unread, stderr=unread, check=False, timeout=TIMEOUT_S).returncode == code
 
 
+@pytest.mark.slow
 def test_a_listener_may_leave_in_the_middle(tmp_path: Path) -> None:
     """``2>&1 | head -1``: the first line is read, and the rest of what is told is no error."""
     run = stored_run(tmp_path / "run", read=())
@@ -72,6 +74,7 @@ def test_a_listener_may_leave_in_the_middle(tmp_path: Path) -> None:
     assert (run / "results.json").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_no_listener_who_left(tmp_path: Path) -> None:
     """An output that cannot be written is a fault, and not the code of a verdict; what was found is on disk."""
     run = stored_run(tmp_path / "run", read=[7])

@@ -30,6 +30,7 @@ def schedule(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_run_that_asks_for_too_much_is_not_begun(schedule: Path, tmp_path: Path) -> None:
     """The exit code is 3, each fault that cannot be done is named with the reason, and there is no folder of a run."""
     done = nemesis("run", "--schedule", str(schedule), "--store", str(tmp_path / "store"))
@@ -40,6 +41,7 @@ def test_a_run_that_asks_for_too_much_is_not_begun(schedule: Path, tmp_path: Pat
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.slow
 def test_a_suite_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
     """No run is made of a suite in which one asks for too much."""
     (tmp_path / "suite.toml").write_text(f'[matrix]\nschedule = ["demo", "{schedule}"]\n')
@@ -50,6 +52,7 @@ def test_a_suite_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -15,7 +15,7 @@ from replica.ids import ReplicaId
 from tests.server.local_cluster import LocalCluster
 from tests.server.topics import Topics
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("replica_cluster_cli")]  # They share a cluster.
 
 ONE = ReplicaId(1)
 

@@ -15,7 +15,7 @@ from replica.cli.__main__ import main
 from replica.ids import ReplicaId
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("replica_topic_cli")]  # They share a cluster.
 
 
 @pytest.fixture(scope="module")

@@ -110,6 +110,7 @@ async def test_a_network_that_does_not_open_is_told_and_taken_away(tmp_path: Pat
     assert (told(raised.value), engine.left) == (f"{engine.folder}/{REFUSED}", [])
 
 
+@pytest.mark.slow
 def test_a_test_is_told_why_its_cluster_is_not_there(tmp_path: Path, engine: Fake) -> None:
     """The same holds for the process that owns a test's cluster."""
     with pytest.raises(ClusterError) as raised:
@@ -117,6 +118,7 @@ def test_a_test_is_told_why_its_cluster_is_not_there(tmp_path: Path, engine: Fak
     assert (str(raised.value), engine.left) == (f"{engine.folder}/{REFUSED}", [])
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_after_a_run_that_has_not_begun(tmp_path: Path, engine: Fake) -> None:
     """Each seed is tried, and is unknown with the reason; the sweep's document is there."""
     output = tmp_path / "soak.json"

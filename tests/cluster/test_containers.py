@@ -24,7 +24,7 @@ from nemesis.faults.targets import Role
 from nemesis.reaper import LABEL
 from tests.cluster.netns_stage import DIALLER, SERVER
 
-pytestmark = [pytest.mark.cluster, pytest.mark.containers]
+pytestmark = [pytest.mark.cluster, pytest.mark.containers, pytest.mark.xdist_group("containers")]
 
 PATIENCE_S = 60.0
 STARTED_S = 30.0

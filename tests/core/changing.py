@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from replica.core import messages as m
-from replica.core.config import QuorumConfig, ReplicaConfig
+from replica.core.config import QuorumConfig
 from replica.core.quorum.roles import Leader
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from replica.voters import Voter, VoterSet
 from tests.core.folded import FoldedCluster
-from tests.core.harness import disk_id, voter, voters_of
-from tests.core.simulated import CONFIG, LOG, Climate, Disk, Node, Promises
+from tests.core.harness import LOG, disk_id, voter, voters_of
+from tests.core.simulated import Promises
+from tests.core.virtual import CONFIG, Climate, Disk, Node
 
 REPLICAS = 5
 CHANGE_INTERVAL_MS = 300
@@ -72,27 +73,21 @@ class ChangingCluster(FoldedCluster):
         self.lost: set[tuple[ReplicaId, str | None]] = set()
         """Voters whose disks are gone, until they are known to be voters no more."""
         self.changes_go_on = True
-        super().__init__(seed, snapshots=snapshots, rules=rules, climate=climate, config=config)
-
-    def _make_nodes(self) -> None:
-        self._voters = tuple(map(ReplicaId, range(REPLICAS)))
-        self.promises = ChangingPromises(self._is_there)
+        super().__init__(seed, voters=REPLICAS, snapshots=snapshots, rules=rules, climate=climate, config=config)
         self.at(CHANGE_INTERVAL_MS, self._change)
+
+    def _new_promises(self) -> Promises:
+        return ChangingPromises(self._is_there)
 
     def _is_there(self, voter: Voter) -> bool:
         return voter.directory_id == disk_id(voter.replica_id, self.disks[voter.replica_id])
 
-    def _config_of(self, node: Node) -> ReplicaConfig:
-        disk = self.disks[node.replica_id]
-        is_first = disk == 0 and node.replica_id in self.first_voters
-        return ReplicaConfig(
-            cluster_id="simulated",
-            replica_id=node.replica_id,
-            directory_id=disk_id(node.replica_id, disk),
-            voters=self._voters,
-            initial_voters=voters_of(*self.first_voters) if is_first else VoterSet(()),
-            quorum=self._config,
-        )
+    def _directory_id(self, node: Node) -> str:
+        return disk_id(node.replica_id, self.disks[node.replica_id])
+
+    def _initial_voters(self, node: Node) -> VoterSet:
+        is_first = self.disks[node.replica_id] == 0 and node.replica_id in self.first_voters
+        return voters_of(*self.first_voters) if is_first else VoterSet(())
 
     # --- who changes them -------------------------------------------------------------------------------------------
 
@@ -139,7 +134,7 @@ class ChangingCluster(FoldedCluster):
         self.lost.add((replica_id, disk_id(replica_id, self.disks[replica_id])))
         self.nodes[replica_id].core = None
         self.disks[replica_id] += 1
-        self.nodes[replica_id].disk = Disk()
+        self.nodes[replica_id].disks[LOG] = Disk()
         self.start(replica_id)
 
     def end_changes(self) -> None:

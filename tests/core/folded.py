@@ -20,7 +20,8 @@ from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId
 from replica.machines import EncodedState, Snapshot, SnapshotView
 from replica.records import RecordBatch
-from tests.core.simulated import BEGINNING, CONFIG, Climate, Disk, Node, PromiseBrokenError, SimulatedCluster
+from tests.core.simulated import SimulatedCluster
+from tests.core.virtual import BEGINNING, CONFIG, Climate, Disk, Node, PromiseBrokenError
 
 SNAPSHOT_REPEATS = 5
 """So that a snapshot, of some 300 bytes, comes in several pieces where a fetch brings 100."""
@@ -65,6 +66,7 @@ class FoldedCluster(SimulatedCluster):
         self,
         seed: int,
         *,
+        voters: int = 3,
         snapshots: float = 0.02,
         rules: Callable[[], Rules] = Rules,
         climate: Climate | None = None,
@@ -75,7 +77,14 @@ class FoldedCluster(SimulatedCluster):
         self.folds: dict[ReplicaId, Fold] = {}
         self.digests: dict[Offset, str] = {}
         self.seen: Counter[str] = Counter()
-        super().__init__(seed, rules=rules, climate=climate, config=config, append_interval_ms=append_interval_ms)
+        super().__init__(
+            seed,
+            voters=voters,
+            rules=rules,
+            climate=climate,
+            config=config,
+            append_interval_ms=append_interval_ms,
+        )
 
     def start(self, replica_id: ReplicaId) -> None:
         disk = self.nodes[replica_id].disk
@@ -87,7 +96,8 @@ class FoldedCluster(SimulatedCluster):
         newest = max(disk.snapshots, default=None)
         return Fold() if newest is None else restored(newest, split_snapshot(disk.snapshots[newest])[1])
 
-    def _settle(self, node: Node) -> None:
+    def _stepped(self, node: Node) -> None:
+        super()._stepped(node)
         log, fold = node.log, self.folds[node.replica_id]
         for batch in list(node.disk.between(fold.offset, log.log.high_watermark or BEGINNING)):
             fold.apply(batch)
@@ -123,7 +133,7 @@ class FoldedCluster(SimulatedCluster):
 
     def _act(self, node: Node, effects: tuple[fx.Effect, ...]) -> None:
         self._perform_all(node, effects)
-        self._step(node, ev.Ticked())
+        self.step(node, ev.Ticked())
 
 
 def everyone_applied(cluster: FoldedCluster, offset: int) -> Callable[[], bool]:

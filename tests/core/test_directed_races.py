@@ -14,7 +14,8 @@ from nemesis.variants.catalogue import BUILT
 from replica.core.quorum.roles import Leader
 from replica.core.rules import Rules
 from replica.ids import ReplicaId
-from tests.core.simulated import CONFIG, Node, SimulatedCluster
+from tests.core.simulated import SimulatedCluster
+from tests.core.virtual import CONFIG, Node
 
 ONE_BATCH = replace(CONFIG, fetch_max_bytes=100)
 """A fetch brings one batch at a time, so that a follower can be caught between two."""
@@ -63,7 +64,7 @@ def a_lonely_leader_comes_back(rules: Callable[[], Rules]) -> None:
     cluster = SimulatedCluster(0, rules=rules)
     first, second, _ = two_lonely_leaders(cluster)
     # 3. b stops: what it has stays as short as it is. a and c go on without it.
-    cluster.crash(second.replica_id)
+    cluster.crash(second)
     end = first.disk.end
     cluster.heal()
     wait_until(cluster, lambda: cluster.promises.high_watermark > end)
@@ -124,6 +125,7 @@ def test_the_right_rules_survive(race: Callable[[Callable[[], Rules]], None]) ->
     race(Rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "race", "convicted_of"),
     [

@@ -14,12 +14,15 @@ from replica.core.effects import QuorumState
 from replica.ids import Epoch, ReplicaId
 from tests.core import harness
 from tests.core.changing import ChangingCluster
-from tests.core.simulated import LOG, Climate, Node, SimulatedCluster
+from tests.core.harness import LOG
+from tests.core.simulated import SimulatedCluster
 from tests.core.test_simulation import everyone_reached
+from tests.core.virtual import Climate, Node
+from tests.depth import seeds
 
-SEEDS = range(6)
+SEEDS = seeds(3)
 APART = 5000
-HOSTILE = Climate(loss=0.02, duplication=0.02, flush_ms=(1, 40))
+HOSTILE = Climate(loss=0.02, duplication=0.02, disk_ms=(1, 40))
 
 
 class OneWay(SimulatedCluster):
@@ -33,13 +36,13 @@ class OneWay(SimulatedCluster):
             return
         failed = ev.SendFailed(correlation_id=effect.correlation_id, replica_id=effect.replica_id)
         incarnation = node.incarnation
-        self.at(5, lambda: self._step(node, failed) if node.incarnation == incarnation else None)
+        self.at(5, lambda: self.step(node, failed) if node.incarnation == incarnation else None)
 
 
 def set_apart(cluster: SimulatedCluster, replica_id: int, epochs: int) -> None:
     """Stop a voter; when it starts again its disk will say that it has reached an epoch so much later."""
     node = cluster.nodes[ReplicaId(replica_id)]
-    cluster.crash(node.replica_id)
+    cluster.crash(node)
     state = node.disk.quorum_state or QuorumState(leader_epoch=Epoch(0))
     node.disk.quorum_state = replace(
         state, leader_epoch=Epoch(state.leader_epoch + epochs), leader_id=None, voted_id=None, voted_directory_id=None
@@ -55,7 +58,7 @@ def test_a_voter_that_missed_thousands_of_elections_is_enough(seed: int, voters:
     assert cluster.run(everyone_reached(cluster, 10), within_ms=60_000), cluster.now_ms
     for voter in range(1, voters):
         set_apart(cluster, voter, APART)
-    cluster.crash(ReplicaId(0))
+    cluster.crash(cluster.nodes[ReplicaId(0)])
     for voter in range(voters // 2 + 1):
         cluster.start(ReplicaId(voter))
     assert cluster.run(everyone_reached(cluster, cluster.promises.high_watermark + 10), within_ms=60_000)

@@ -93,6 +93,7 @@ def test_an_epoch_that_no_batch_can_hold_is_malformed(make: Callable[[int], Any]
     assert answered.error is ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", FORGERS)
 def test_no_number_of_requests_uses_up_the_epochs(make: Callable[[int], Any]) -> None:
     """Thousands of requests, each for the furthest epoch that is taken, raise it by one a second in the long run."""

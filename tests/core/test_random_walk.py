@@ -23,6 +23,7 @@ from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId, SnapshotId
 from replica.records import encode_batch
 from tests.core.harness import CLUSTER, LOG, Bench, batches_of, disk_id, kept_snapshot_of, leader, records_of
 from tests.core.scenarios import fetch_answer, fetch_of_log
+from tests.depth import seeds
 
 CONFIG = QuorumConfig(parked_fetches_max=4, parked_produces_max=4, observers_max=2, fetch_wait_max_ms=5000)
 PERMITTED_HALTS = ("below the high watermark", "which is committed")
@@ -367,14 +368,14 @@ def walk(seed: int, *, replica_id: int = 0, steps: int = 600) -> Walk:
     return walked
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_a_walk_of_a_voter_breaks_nothing(seed: int) -> None:
     """No event is an error, no deadline has passed after a step, and every call is answered exactly once."""
     bench = walk(seed).bench
     assert bench.halted is not None or bench.open_calls == set()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_walk_of_an_observer_breaks_nothing(seed: int) -> None:
     """The same holds of a replica without a vote, and it never leads or campaigns."""
     walked = walk(seed, replica_id=9)
@@ -382,6 +383,7 @@ def test_a_walk_of_an_observer_breaks_nothing(seed: int) -> None:
     assert set(walked.seen) - SNAPSHOTS_SEEN <= {"unattached", "follower", "halt", "restart"}
 
 
+@pytest.mark.slow
 def test_walks_go_everywhere() -> None:
     """The walks are worth walking: together they see every role often, restarts, and snapshots."""
     seen: Counter[str] = Counter()

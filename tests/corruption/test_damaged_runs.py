@@ -17,6 +17,7 @@ from tests.corruption.damaged_history import FINAL_READS, HISTORY, OF_OBJECTS, o
 from tests.corruption.damaged_logs import LOG_ROWS
 from tests.corruption.damaged_reports import DUMPS, EVENT_ROWS
 from tests.corruption.damages import HARMLESS, Damage
+from tests.depth import seeds
 
 OF_ROWS = (*of_lines(), *HISTORY, *FINAL_READS, *DUMPS, *LOG_ROWS, *EVENT_ROWS)
 DAMAGES = {damage.name: (clean, damage) for damage in (*OF_ROWS, *FILES)}
@@ -80,7 +81,7 @@ def test_a_missing_line_excuses_nobody(damage: Damage, tmp_path: Path) -> None:
     assert (loss.verdict, reading.verdict) == (Verdict.INVALID, Verdict.UNKNOWN)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_whatever_is_missing_decides_nothing(seed: int, tmp_path: Path) -> None:
     """Rows that are missing anywhere make a clean run unknown, whether or not the mark of its end counts them.
 

@@ -43,6 +43,7 @@ def test_a_fault_touches_these_links(
     assert fault.links(THREE, about, Random(1)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", IMPAIRING)
 def test_every_network_package_draws_its_fault(package: str) -> None:
     """Each kind of network fault is a package of its name, is drawn in many ways, and is stored and read as data."""

@@ -54,6 +54,7 @@ def test_the_same_seed_gives_the_same_schedule(seed: int, packages: list[str], t
     assert first.to_json() == again.to_json()
 
 
+@pytest.mark.slow
 def test_the_order_of_hashes_does_not_matter() -> None:
     """Interpreters with different hash seeds make the same schedule."""
     texts = {

@@ -17,6 +17,7 @@ from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.models.text_store import TextStore
 from nemesis.verdict import Verdict
+from tests.depth import seeds
 from tests.formats.histories import ALL_SAMPLES, Sample, parquet, written
 from tests.formats.test_readers import ROWS
 
@@ -95,7 +96,7 @@ def test_damage_is_refused_or_judged(sample: Sample, is_known: bool, tmp_path: P
     """A sample with one to four damages ends in the one error or in a verdict, and both happen."""
     model, whole = model_of(sample), sample.path.read_bytes()
     ends = []
-    for seed in range(ROUNDS):
+    for seed in seeds(ROUNDS):
         dice, content = Random(seed), bytearray(whole)
         for _ in range(dice.randrange(1, 5)):
             if content:
@@ -110,7 +111,7 @@ def test_damaged_parquet_is_refused_or_judged(tmp_path: Path) -> None:
     """The same for the format that is not ours to parse."""
     whole = parquet(tmp_path, ROWS).read_bytes()
     ends = []
-    for seed in range(ROUNDS):
+    for seed in seeds(ROUNDS):
         dice, content = Random(seed), bytearray(whole)
         for _ in range(dice.randrange(1, 4)):
             dice.choice((flip_a_bit, flip_a_bit, cut, lose))(content, dice)
@@ -123,7 +124,7 @@ def test_damaged_parquet_is_refused_or_judged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("known", Format)
 def test_noise_is_refused_or_judged(known: Format, tmp_path: Path) -> None:
     """Bytes without any sense are no history of any format."""
-    for seed in range(ROUNDS):
+    for seed in seeds(ROUNDS):
         dice = Random(seed)
         noise = dice.randbytes(dice.randrange(200)) if seed % 2 else b" ".join(dice.choices(PIECES, k=20))
         assert verdict_of(written(tmp_path, noise), known, load_model("register")) == "refused"

@@ -47,18 +47,11 @@ def bomb(folder: Path, values: pa.Array) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array([json.dumps(LONG)] * 2000),
-        pa.array([json.dumps([LONG, LONG + "b"])] * 2000),
-        pa.array([json.dumps([1, 2, LONG])] * 2000),
-    ],
-    ids=["text", "pair", "list"],
-)
-def test_a_text_of_many_rows_is_in_memory_once(tmp_path: Path, values: pa.Array) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [LONG, [LONG, LONG + "b"], [1, 2, LONG]], ids=["text", "pair", "list"])
+def test_a_text_of_many_rows_is_in_memory_once(tmp_path: Path, value: object) -> None:
     """A file of kilobytes whose rows come to 200 MB takes less than the text of ten of them."""
-    path = bomb(tmp_path, values)
+    path = bomb(tmp_path, pa.array([json.dumps(value)] * 2000))
     assert path.stat().st_size < 10_000
     read_history_file(path)
     tracemalloc.start()
@@ -162,6 +155,7 @@ def test_events_and_operations_are_columns(tmp_path: Path, value: Any) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path) -> None:
     """Few of them are there as objects at a time: Arrow's columns are bounded, and so is what is made on the way."""
     count = 20 * EVENTS

@@ -188,6 +188,7 @@ def test_a_torn_shard_ends_the_history(tmp_path: Path) -> None:
     assert read_history(tmp_path).num_rows == 2
 
 
+@pytest.mark.slow
 def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
     """Wherever a bit of the rows has changed on the disk, the shard is refused, and never read as something else."""
     write_shards(tmp_path)
@@ -204,6 +205,7 @@ def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
     assert refused > footer // 4
 
 
+@pytest.mark.slow
 def test_a_shard_that_explodes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard of kilobytes in which many rows have one long text is refused by what it would come to."""
     with HistoryWriter(tmp_path) as writer:

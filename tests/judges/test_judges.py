@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from nemesis.linearizability.models.registry import MODELS
 from nemesis.pipeline.objects.bucket import Task
+from tests.depth import seeds
 from tests.judges.forms import KINDS
 from tests.judges.soak import BATCH, compared, main
 from tests.judges.ways import WAYS, Said, Way
@@ -23,12 +24,13 @@ SEED = 3
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_of_judging_says_what_the_oracle_says(kind: str) -> None:
     """Alone, in one call, in buckets and in windows, every object of every form gets the verdict that it deserves."""
-    found = compared(KINDS[kind], SEED, range(HISTORIES))
+    found = compared(KINDS[kind], SEED, seeds(HISTORIES))
     assert found.wrong == []
     assert found.unknown.total() == 0
     assert found.is_right
 
 
+@pytest.mark.slow
 def test_the_owner_of_a_lock_may_be_called_nil() -> None:
     """One of these histories is invalid for that reason alone, and the oracle took the lock to be free."""
     assert compared(KINDS["lock/words"], 1, range(5500, 5600)).wrong == []
@@ -85,6 +87,7 @@ def test_a_judge_that_never_knows_is_found() -> None:
     assert (found.wrong, found.unknown["the way"], found.is_right) == ([], BATCH, False)
 
 
+@pytest.mark.slow
 def test_the_sweep_writes_its_figures(tmp_path: Path) -> None:
     """The file has the counts of each kind; a history that is looked at again is the same."""
     output = tmp_path / "store" / "judges.json"

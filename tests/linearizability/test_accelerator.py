@@ -21,6 +21,7 @@ from nemesis.linearizability.register_events import RegisterEvents
 from nemesis.linearizability.register_pending import REUSED
 from nemesis.linearizability.register_search import RELAXED_WIDTH, PythonRuns, search
 from nemesis.verdict import Verdict
+from tests.depth import seeds
 from tests.linearizability.fuzz import model_of
 from tests.linearizability.histories import Shape, random_history, random_shape
 from tests.linearizability.native import compiled_from, differences, differences_of, needs_compiler
@@ -29,8 +30,8 @@ from tests.linearizability.runs import register_events
 from tests.linearizability.test_traps import RIGHT, WRONG
 from tests.linearizability.written import sequence
 
-HISTORIES = 1_000
-LARGE_HISTORIES = 6
+HISTORIES = 250
+LARGE_HISTORIES = 4
 WORKLOADS = ("register", "cas-register", "cas-register-wild", "kv-simple")
 
 SMALL = Budget(configurations=5_000, frontier=1_000)
@@ -83,6 +84,7 @@ def many_pending(count: int, values: int = 2) -> str:
     return f"w write 0; w ok; {asked}; {ended}; r read; r ok 50"
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("events", [*RIGHT.values(), *WRONG.values()])
 @pytest.mark.parametrize("strict_cas", [False, True])
@@ -91,18 +93,20 @@ def test_traps_are_found_alike(events: str, strict_cas: bool, native: CDLL) -> N
     assert differences_of(sequence(events), CasRegister(failed_cas_is_read=strict_cas), native) == []
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_random_histories_are_found_alike(workload: str, native: CDLL) -> None:
     """Nothing that chance comes up with tells the two apart."""
-    for number in range(HISTORIES + LARGE_HISTORIES):
-        random = Random(f"{workload}-{number}")
-        is_large = number >= HISTORIES
+    small = [(f"{workload}-{number}", False) for number in seeds(HISTORIES)]
+    large = [(f"{workload}-large-{number}", True) for number in seeds(LARGE_HISTORIES)]
+    for name, is_large in small + large:
+        random = Random(name)
         history = (
             large_history(workload, random) if is_large else random_history(workload, random, random_shape(random, 12))
         )
         found = differences_of(history, model_of(workload, strict_cas=random.random() < 0.4), native)
-        assert found == [], f"{workload}-{number}"
+        assert found == [], name
 
 
 @needs_compiler
@@ -133,6 +137,7 @@ def test_unknown_operations_of_several_words_are_found_alike(count: int, native:
     assert (relaxed.answer, relaxed.frontier[0][3]) == (Answer.NO, REUSED)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_run_that_forgets_configurations_is_found_alike(native: CDLL) -> None:
     """What is too wide for the relaxed run is cut alike, and refutes nothing any more."""

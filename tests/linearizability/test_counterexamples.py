@@ -21,6 +21,7 @@ from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Value
 from nemesis.linearizability.violation import InapplicableError
 from nemesis.verdict import Verdict
+from tests.depth import seeds, times
 from tests.linearizability.columns import columns
 from tests.linearizability.fuzz import model_of
 from tests.linearizability.histories import ASK, random_history, random_shape
@@ -28,7 +29,7 @@ from tests.linearizability.native import needs_compiler
 from tests.linearizability.oracle import first_refuted, prefix, states
 from tests.linearizability.written import sequence
 
-HISTORIES = 200
+HISTORIES = 80
 RETURNS = 40
 BUDGETS = (1, 2, 4, 8, 16, 40, 100)
 IN_COLUMNS = ("register", "cas-register", "cas-register-wild", "log", "log-unseen", "log-batches")
@@ -37,7 +38,7 @@ IN_C = ("register", "cas-register", "cas-register-wild", "kv-simple")
 
 def wrong_histories(workload: str, count: int, kind: str) -> Iterator[tuple[str, list[Operation], bool, int]]:
     """Histories that are not linearizable: (name, history, strict, where the shortest prefix that is not ends)."""
-    for number in range(count):
+    for number in seeds(count):
         name = f"{kind} {workload} {number}"
         random = Random(name)
         history = random_history(workload, random, random_shape(random))
@@ -99,7 +100,7 @@ def test_the_prefix_is_the_shortest_that_fails(workload: str) -> None:
             assert example.last in example.operations
             assert "undecided" not in example.reason
             seen += 1
-    assert seen >= HISTORIES // 20
+    assert seen >= times(HISTORIES) // 20
 
 
 @pytest.mark.parametrize("workload", ASK)

@@ -16,6 +16,7 @@ from nemesis.linearizability.forms import EVER, RegisterKind
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.register_columns import COLUMNS, RegisterColumns
+from tests.depth import seeds
 from tests.linearizability.native import needs_compiler
 from tests.linearizability.runs import register_events
 from tests.linearizability.written import sequence
@@ -78,7 +79,7 @@ def test_numbers_of_other_sizes_are_refused(native: CDLL) -> None:
         first_answers(replace(given(), kinds=array("i", [1, 0, 1, 1, 0])), Budget(), native)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_no_numbers_crash_it(seed: int, native: CDLL) -> None:
     """Whatever stands in the columns, there is an answer for each register, or a refusal."""
     random = Random(seed)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nemesis.linearizability.arrays.sorting import compressed, dense, numbered, ordering, running_max, starts_of
+from tests.depth import seeds
 
 ROWS = 10_000_000
 
@@ -24,6 +25,7 @@ def test_the_order_is_that_of_the_keys(span: int) -> None:
     assert all((key[order] == key[expected]).all() for key in keys)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_ten_million_rows_in_five_million_segments() -> None:
     """As many segments as a product of plain times and numbers would overflow at: each maximum is of its segment."""
@@ -36,7 +38,7 @@ def test_ten_million_rows_in_five_million_segments() -> None:
     assert (found[1::2] == values[::2]).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_running_maxima(seed: int) -> None:
     """The greatest of the values before, in the same segment, as a loop finds it."""
     random = np.random.default_rng(seed)

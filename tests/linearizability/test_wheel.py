@@ -44,6 +44,7 @@ def built(tree: Path, **environment: str) -> Path:
     return wheel
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_wheel_of_a_platform_has_the_library(tree: Path, tmp_path: Path) -> None:
     """With a compiler, the wheel is of this platform and any Python 3, and its libraries can be loaded."""
@@ -55,6 +56,7 @@ def test_a_wheel_of_a_platform_has_the_library(tree: Path, tmp_path: Path) -> No
         assert not [name for name in archive.namelist() if name.endswith(".gitignore")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [{PURE: "1"}, {"CC": "no-such-compiler"}, {"CC": "false"}], ids=str)
 def test_a_wheel_without_compiler_is_for_all(environment: dict[str, str], tree: Path) -> None:
     """Forbidden, absent or broken: a wheel results nevertheless, and nothing that was compiled is in it."""
@@ -76,6 +78,7 @@ def installed(tree: Path) -> None:
     hook.initialize("editable", builder.get_default_build_data())
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_an_editable_install_has_the_library_in_the_source_tree(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is replaced by the one of these sources; where it is forbidden, none is left to be found."""

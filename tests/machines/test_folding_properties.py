@@ -172,6 +172,7 @@ def test_the_logs_meet_every_refusal() -> None:
     assert repeated > 50
 
 
+@pytest.mark.slow
 def test_the_hash_seed_does_not_show(pytestconfig: pytest.Config) -> None:
     """Processes with other hash seeds come to the same state."""
     root: Path = pytestconfig.rootpath
@@ -339,6 +340,7 @@ def test_time_that_goes_back_is_found() -> None:
     assert differing > len(SEEDS) // 2
 
 
+@pytest.mark.slow
 def test_the_order_of_a_set_is_found(pytestconfig: pytest.Config) -> None:
     """A snapshot in the order of a set differs between processes of different hash seeds."""
     program = (

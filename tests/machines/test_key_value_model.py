@@ -124,6 +124,7 @@ def is_found(wrong: KeyValueMachine, seed: int) -> bool:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [_Forgetful, _Immortal])
 def test_a_wrong_store_is_found(wrong: type[KeyValueMachine]) -> None:
     """A store that forgets too much, and one in which nothing expires, part from the plain one."""

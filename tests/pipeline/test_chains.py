@@ -33,6 +33,7 @@ SIZES = Sizes(bucket=200, hot=100, window=40, call=1_000)
 DOUBTS = ("undecided", "refute it as well")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", sorted(ASK))
 def test_windows_together_say_what_the_whole_says(workload: str) -> None:
     """Cut after every few operations, random histories get the same verdict and counterexample, and lose nothing."""

@@ -61,6 +61,7 @@ def code_of(*arguments: object) -> int:
     return exit_code_of(lambda: cli.main([str(word) for word in arguments], standalone_mode=False))
 
 
+@pytest.mark.slow
 def test_each_file_has_the_verdict_that_it_has_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder gives of each file what the file gives by itself, but that what cannot be read stops no other."""
     corpus = tmp_path / "corpus"

@@ -191,6 +191,7 @@ def test_a_completion_without_invocation_is_damage(tmp_path: Path) -> None:
     assert (judgement.verdict, stats.orphans, stats.append_ok, stats.append_info) == (Verdict.UNKNOWN, 1, 0, 1)
 
 
+@pytest.mark.slow
 def test_judging_locally_needs_no_spark(tmp_path: Path) -> None:
     """The whole way of one file to its verdict imports nothing of Spark."""
     folder = record_run(tmp_path / "run", GOOD)

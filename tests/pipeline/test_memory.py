@@ -57,6 +57,7 @@ def measured(folder: Path) -> tuple[int, int]:
     return int(told[-2]), int(told[-1])
 
 
+@pytest.mark.slow
 def test_a_text_of_many_rows_is_refused_before_it_is_there_many_times(tmp_path: Path) -> None:
     """A file of kilobytes whose rows come to a gigabyte is refused with its name and what to do, and takes little."""
     path = bomb(tmp_path)
@@ -82,6 +83,7 @@ def test_long_texts_of_several_files_are_counted_together(tmp_path: Path, monkey
     assert [batch.num_rows for batch in batches_of([path, path])] == [2, 2]
 
 
+@pytest.mark.slow
 def test_too_large_a_group_is_refused_before_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the file tells how large it is: of its pages nothing is read."""
     path = bomb(tmp_path)
@@ -90,6 +92,7 @@ def test_too_large_a_group_is_refused_before_it_is_decoded(tmp_path: Path, monke
         list(batches_of([path]))
 
 
+@pytest.mark.slow
 def test_a_long_name_of_many_objects_is_refused(tmp_path: Path) -> None:
     """The names of objects are read as carefully."""
     names = pa.table({"object": range(ROWS), "run_id": ["run"] * ROWS, "key": [LONG] * ROWS}, schema=OBJECT_ROWS)

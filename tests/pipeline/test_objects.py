@@ -181,6 +181,7 @@ def test_there_is_no_cut_after_an_unknown_write() -> None:
     assert windows[100] >= 2
 
 
+@pytest.mark.slow
 def test_windows_together_are_the_whole() -> None:
     """Windows of a few operations, each begun with the value at its cut, are right exactly if the history is."""
     several: Counter[str] = Counter()

@@ -32,6 +32,7 @@ def by_part(history: list[Operation], model: Model, operations_max: int = 1_000)
     return None if found is None else found.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["register", "cas-register"])
 @pytest.mark.parametrize("values", [0, 3])
 def test_a_part_never_says_more_than_the_whole(name: str, values: int) -> None:
@@ -115,6 +116,7 @@ def test_a_window_begins_with_its_value() -> None:
     assert convicted(rows, Register(), 8, Budget(), **limits) is not None
 
 
+@pytest.mark.slow
 def test_an_object_of_half_a_million_is_convicted() -> None:
     """What is too large to be judged operation by operation is invalid, with evidence, where a part of it is wrong."""
     count = SEARCH_OPERATIONS_MAX + 10

@@ -82,6 +82,7 @@ def test_a_corpus_is_not_written_over(spark: SparkSession, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+@pytest.mark.slow
 def test_workers_get_all_that_a_simulation_needs(tmp_path: Path) -> None:
     """The sources that are shipped suffice to simulate: what is imported of this distribution comes out of them."""
     package = _package(tmp_path)

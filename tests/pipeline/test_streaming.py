@@ -276,6 +276,7 @@ async def recorded(folder: Path, system: FakeSystem, first_anomaly: FirstAnomaly
         return await run.record()
 
 
+@pytest.mark.slow
 async def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:
     """No further fault is done, the one that was is healed, and the history has its end, and says why it came."""
     folder, system = tmp_path / "run", TwoFaced()

@@ -81,6 +81,7 @@ def test_every_kind_is_classified() -> None:
     assert all(BY_NAME[other].implies for check in CHECKS for other in check.implies), "only violations are implied"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(PLANTED))
 def test_no_prefix_tells_what_the_whole_does_not(kind: str, tmp_path: Path) -> None:
     """Of a run with one planted anomaly, whatever any prefix tells stands in the judgement of the whole."""
@@ -89,12 +90,14 @@ def test_no_prefix_tells_what_the_whole_does_not(kind: str, tmp_path: Path) -> N
     assert (kind in kinds) == bool(BY_NAME[kind].implies), "what is final is told, all other is not"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_told_of_a_clean_run(seed: int, tmp_path: Path) -> None:
     """No prefix of a run that keeps every promise stops it."""
     assert {name for new in told_early(synthetic(tmp_path / "run", seed)) for name in new} == set()
 
 
+@pytest.mark.slow
 def test_lies_are_never_told_and_taken_back() -> None:
     """The same of random runs with lies in them, clean ones among them."""
     kinds: set[str] = set()
@@ -114,6 +117,7 @@ def test_every_kind_of_a_run_can_be_planted() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_value_that_is_written_after_it_was_read() -> None:
     """A phantom is told at once, and is another violation in the whole when somebody writes the value later."""
     read = [append((0, 1), 5, 0), poll((2, 3), 0, (0, 5), (1, 7), process=1)]
@@ -186,6 +190,7 @@ def test_a_loss_that_a_later_read_takes_back() -> None:
     assert "poll-skip" in whole
 
 
+@pytest.mark.slow
 def test_what_has_not_ended_convicts_nobody() -> None:
     """A send that somebody saw at a wrong place may still fail: it is told when it has ended."""
     known = [append((0, 1), 5, 0), append((2, 3), 6, 1)]

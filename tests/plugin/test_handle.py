@@ -40,6 +40,7 @@ def test_an_error_leaves_the_cluster(cluster: Cluster) -> None:
     assert cluster.kill(1)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_a_test_cannot_reach_is_refused(tmp_path: Path) -> None:
     """A test's clients are outside of the networks of a cluster in namespaces: nothing is started, and it says so."""
     with pytest.raises(ClusterError, match="outside of the network"):

@@ -289,6 +289,7 @@ def test_github_is_told_of_failures_where_they_are(project: pytest.Pytester, mon
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")])
 def test_no_failure_is_green_at_github(
     project: pytest.Pytester,
@@ -359,6 +360,7 @@ def test_a_failure_that_was_tried_again_is_not_expected(project: pytest.Pytester
     assert [(case.verdict, case.outcome) for case in cases] == [("invalid", "invalid"), ("valid", "valid")]
 
 
+@pytest.mark.slow
 def test_workers_keep_apart(
     project: pytest.Pytester, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,6 +377,7 @@ def test_workers_keep_apart(
     assert len(list(project.path.glob("store/*"))) == 4
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_hides_no_test(
     project: pytest.Pytester, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def dump(folder: Path, java: str, jars: Path, segment: bytes) -> Sequence[Mappin
     return [dict(re.findall(r"(\w+): (\S+)", line)) for line in lines]
 
 
+@pytest.mark.slow
 def test_kafka_finds_every_batch_where_and_as_we_wrote_it(dumped: Sequence[Mapping[str, str]]) -> None:
     """Offsets, epochs, producers, codecs and CRCs of all batches, one of them a control batch."""
     found = [row for row in dumped if "baseOffset" in row]
@@ -112,6 +113,7 @@ def test_kafka_reads_every_record_as_we_wrote_it(dumped: Sequence[Mapping[str, s
     assert [row["headerKeys"] for row in found] == ["[h,n]", "[]", "[]", "[]"] * 4
 
 
+@pytest.mark.slow
 def test_kafka_sees_a_flipped_bit(dumped: Sequence[Mapping[str, str]], tmp_path: Path) -> None:
     """The tool does look: of a batch whose value was changed it says that the CRC is wrong."""
     assert dumped

@@ -14,6 +14,7 @@ from tests.records.compiled import ROOT, needs_compiler
 COUNT = 3000
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_byte_behind_the_last_is_touched(tmp_path: Path, seed: int) -> None:

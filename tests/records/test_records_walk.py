@@ -70,6 +70,7 @@ def tampered_batches(draw: st.DrawFn) -> RecordBatch:
     return batch_of(bytes(body[:kept]), count, base_timestamp_ms=batch.base_timestamp_ms, log_append_time=is_appended)
 
 
+@pytest.mark.slow
 @needs_compiler
 @given(batch=tampered_batches(), timestamp_ms=st.integers(-2, 2**41), from_delta=st.integers(0, 3))
 def test_verdicts_in_c_and_in_python_are_equal(

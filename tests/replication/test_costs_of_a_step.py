@@ -124,6 +124,7 @@ def least(costs: Costs) -> Mapping[str, int]:
     return {kind: min(costs.calls[kind]) for kind in kinds}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("idle", "has_groups"), [(300, False), (0, True), (300, True)])
 def test_a_step_costs_the_same_whatever_stands_idle(idle: int, has_groups: bool) -> None:
     """A Produce, its flush, a follower's Fetch and a tick call as many functions with idle logs beside as without."""

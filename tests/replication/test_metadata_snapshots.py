@@ -88,6 +88,7 @@ def settle(cluster: Cluster) -> None:
     assert all(image == images[0] for image in images)
 
 
+@pytest.mark.slow
 def test_the_metadata_log_does_not_grow_for_ever() -> None:
     """However many topics come and go, each replica keeps two snapshots, and of the log what lies above the older."""
     cluster = Cluster(metadata=OFTEN)

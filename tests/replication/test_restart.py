@@ -12,6 +12,7 @@ from replica.core.config import ControllerConfig
 from replica.ids import Epoch, EpochEntry, Offset, TopicPartition
 from replica.records import parse_batches
 from replica.storage.checkpoints import write_epochs
+from tests.depth import seeds
 from tests.replication.bench import Cluster
 from tests.replication.puppets import Puppet
 from tests.replication.stage import FAST_BROKER
@@ -101,7 +102,7 @@ def test_high_watermark_persistence_single_partition() -> None:
     assert stored == [0, 0, 0, 0, 3, 3, 5]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_corrupt_log(seed: int) -> None:
     """Whatever became of the unflushed end of a log, its replica keeps a valid part and fetches the rest again."""
     cluster = Cluster(3, is_judged=False)

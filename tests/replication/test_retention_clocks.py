@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from nemesis.simulator.node import UNIX_MS
 from replica.core import events as ev
 from replica.core import messages as m
@@ -48,6 +50,7 @@ def starts(cluster: Cluster, topic: TopicPartition) -> set[int]:
     return {cluster.replica(broker_id, topic).log.log_start_offset for broker_id in (1, 2, 3)}
 
 
+@pytest.mark.slow
 def test_records_go_when_they_are_old() -> None:
     """By the time on which the brokers agree, and not before."""
     cluster, topic = filled()
@@ -57,6 +60,7 @@ def test_records_go_when_they_are_old() -> None:
     assert min(starts(cluster, topic)) > 0
 
 
+@pytest.mark.slow
 def test_one_clock_ahead_deletes_nothing() -> None:
     """Whoever leads, and whoever controls: a clock 30 days ahead, and for good, costs no record on any broker."""
     for broker_id in (1, 2, 3):
@@ -82,6 +86,7 @@ def test_clocks_that_jump_together_are_believed_when_they_stay() -> None:
     assert min(starts(cluster, topic)) > 0
 
 
+@pytest.mark.slow
 def test_a_record_of_2099_does_not_hold_retention_back() -> None:
     """It is refused where producers say when; where leaders do, it bears the time of its append like any other."""
     cluster, topic = filled()

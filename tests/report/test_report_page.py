@@ -82,6 +82,7 @@ def test_empty_folder_is_unknown(tmp_path: Path) -> None:
     assert "✔ kept" not in page.words
 
 
+@pytest.mark.slow
 def test_run_without_results_keeps_its_operations(busy_run: Callable[[], RunFolder]) -> None:
     """A run that was never judged is unknown, and shows what it did all the same."""
     page = page_of(busy_run().write())
@@ -107,6 +108,7 @@ def test_no_folder_is_an_error(tmp_path: Path) -> None:
         write_report(tmp_path / "nowhere")
 
 
+@pytest.mark.slow
 def test_page_loads_nothing(busy_run: Callable[[], RunFolder]) -> None:
     """Nothing on the page refers to another place, and its policy forbids to load from one."""
     folder = busy_run().write(verdict="valid")

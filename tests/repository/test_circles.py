@@ -65,12 +65,14 @@ def packages(pytestconfig: pytest.Config) -> Graph:
     return packages_of({name(path): path.read_text(encoding="utf-8") for path in paths})
 
 
+@pytest.mark.slow
 def test_there_are_no_circles_but_those_that_are_known(packages: Graph) -> None:
     """Without the imports that are listed no package needs itself, by whichever way."""
     left = {name: {other for other in others if (name, other) not in REMAINING} for name, others in packages.items()}
     assert circle_in(left) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("importer", "imported"), list(REMAINING))
 def test_what_is_listed_is_still_a_circle(packages: Graph, importer: str, imported: str) -> None:
     """An import that is gone, or that closes no circle any more, is off the list."""

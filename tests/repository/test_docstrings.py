@@ -18,6 +18,7 @@ def silent_tests(source: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_every_test_says_what_it_holds(pytestconfig: pytest.Config) -> None:
     """No test function of the project goes without a docstring."""
     root = pytestconfig.rootpath

@@ -267,6 +267,7 @@ def reachable(start: str, sources: Mapping[str, Path]) -> set[str]:
     return seen
 
 
+@pytest.mark.slow
 def test_every_module_keeps_to_its_room(pytestconfig: pytest.Config) -> None:
     """No module of the project imports what the rules forbid it."""
     broken = [
@@ -278,6 +279,7 @@ def test_every_module_keeps_to_its_room(pytestconfig: pytest.Config) -> None:
     assert broken == []
 
 
+@pytest.mark.slow
 def test_no_judge_reaches_the_judged_by_a_detour(pytestconfig: pytest.Config) -> None:
     """The checks, the pipeline, the report, history and formats import no module that imports the replica for them."""
     sources = modules(pytestconfig.rootpath)

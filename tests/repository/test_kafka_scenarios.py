@@ -134,6 +134,7 @@ def modules(pytestconfig: pytest.Config) -> Mapping[str, Module]:
     return {path.relative_to(root).as_posix(): module_of(path.read_text(encoding="utf-8")) for path in paths}
 
 
+@pytest.mark.slow
 def test_every_scenario_is_a_test(scenarios: Scenarios, modules: Mapping[str, Module]) -> None:
     """Each test and each case that the page names is in the file where it says, and named once."""
     assert len(scenarios.held) > 150

@@ -90,6 +90,7 @@ def rules(pytestconfig: pytest.Config) -> list[Rule]:
     return rules_of(page.partition(OTHER_TABLES)[0])
 
 
+@pytest.mark.slow
 def test_every_rule_has_a_test_that_exists(rules: list[Rule], pytestconfig: pytest.Config) -> None:
     """No rule of the page goes without a test, and each test that it names is in the file where it says."""
     root: Path = pytestconfig.rootpath

@@ -59,11 +59,13 @@ def test_no_file_is_too_long(pytestconfig: pytest.Config) -> None:
     assert long_files(sources(pytestconfig.rootpath)) == []
 
 
+@pytest.mark.slow
 def test_no_function_is_too_long(pytestconfig: pytest.Config) -> None:
     """Every function stays within 60 lines."""
     assert long_functions(sources(pytestconfig.rootpath)) == []
 
 
+@pytest.mark.slow
 def test_most_functions_are_short(pytestconfig: pytest.Config) -> None:
     """Of all functions, 95 in 100 stay below 40 lines."""
     assert share_of_short_functions(sources(pytestconfig.rootpath)) >= MOST

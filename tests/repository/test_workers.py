@@ -1,4 +1,4 @@
-"""The workers that share the tests: what has one session, or one stage for a file, is not torn apart."""
+"""The workers that share the tests: what has one session, or one cluster for a file, is not torn apart."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 TESTS = """
@@ -23,12 +25,13 @@ def test_something(number):
 """
 
 
+@pytest.mark.slow
 def test_a_group_has_one_worker(tmp_path: Path) -> None:
-    """All tests of Spark run on one worker, and each file of tests with processes on one."""
+    """All tests of Spark run on one worker, and a file whose tests share a cluster on one."""
     shutil.copy(CONFTEST, tmp_path / "conftest.py")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    spark\n    cluster\n")
-    told = [tmp_path / f"{number}.txt" for number in range(4)]
-    for number, (mark, file) in enumerate(zip(("spark", "spark", "cluster", "cluster"), told, strict=True)):
+    told = [tmp_path / f"{number}.txt" for number in range(3)]
+    for number, (mark, file) in enumerate(zip(("spark", "spark", 'xdist_group("cluster")'), told, strict=True)):
         (tmp_path / f"test_{number}.py").write_text(TESTS.format(mark=mark, told=str(file)))
     run = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "xdist", "-n", "2", "--dist", "loadgroup")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -38,5 +41,5 @@ def test_a_group_has_one_worker(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     workers = [set(file.read_text().split()) for file in told]
-    assert [len(seen) for seen in workers] == [1, 1, 1, 1]
+    assert [len(seen) for seen in workers] == [1, 1, 1]
     assert workers[0] == workers[1]

@@ -204,6 +204,7 @@ def test_too_many_entries_are_refused_before_any_is_looked_at() -> None:
     assert "partitions has 3001 entries; it may have at most 3000" in refusal(codec.FETCH.request.decode, data)
 
 
+@pytest.mark.slow
 def test_what_no_honest_message_can_weigh_is_not_parsed() -> None:
     """Larger than with every field at its bound, a message is refused by its size: 32 MiB of entries cost nothing."""
     entry = b"\x0a\x00"

@@ -21,14 +21,14 @@ def performed(text: str) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_scenario_prints_what_its_file_says(path: Path, pytestconfig: pytest.Config) -> None:
-    """The output of every command is as written; with --rewrite-scenarios it is written instead."""
+    """The output of every command is as written; with --rewrite it is written instead."""
     text = path.read_text(encoding="utf-8")
     now = performed(text)
-    if pytestconfig.getoption("--rewrite-scenarios"):
+    if pytestconfig.getoption("--rewrite"):
         path.write_text(now, encoding="utf-8")
         return
 
-    assert now == text, "read the difference, and if it is meant, run pytest with --rewrite-scenarios"
+    assert now == text, "read the difference, and if it is meant, run pytest with --rewrite"
 
 
 def test_an_output_that_is_not_so_is_seen() -> None:

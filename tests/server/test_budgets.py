@@ -200,6 +200,7 @@ async def test_grpc_collects_no_message_above_the_largest_request() -> None:
         assert await call(channel, bytes(REQUEST_BYTES_MAX + 1), PRODUCE.full_name) == ("RESOURCE_EXHAUSTED", False)
 
 
+@pytest.mark.slow
 async def test_a_connection_has_so_many_calls_inside_at_once() -> None:
     """Calls of one client wait for their turn with it, and all are served; whoever does not wait has no more inside."""
     inside = most = 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 FORKS = 300
 """Of so many about ten abort where gRPC handles forks itself."""
 FORK_OFTEN = """
@@ -31,6 +33,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_children_of_a_process_that_uses_grpc_reach_their_program() -> None:
     """None aborts between fork and exec."""
     command = [sys.executable, "-c", FORK_OFTEN, str(FORKS)]

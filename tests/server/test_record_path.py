@@ -34,6 +34,7 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_record_passes_the_functions_of_the_table_in_its_order(stacks: list[list[str]]) -> None:
     """Each row's last function is called behind that of the row before, by functions that are named and no others.
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId, TopicId, TopicPartition
 from replica.storage import LogTable, format_directory, open_directory
@@ -31,6 +33,7 @@ sys.exit(serve(options, rules=Refusing()))
 """Whoever does not ask this rule fails a moment later: there is no such address to listen on."""
 
 
+@pytest.mark.slow
 def test_logs_are_recovered_by_the_rules_of_the_process(tmp_path: Path) -> None:
     """A wrong rule about recovery has its effect in a process that is started with it."""
     format_directory(tmp_path / "data", cluster_id="c", replica_id=ReplicaId(1), initial_voters=VoterSet(()))

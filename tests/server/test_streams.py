@@ -196,6 +196,7 @@ async def test_streams_that_ended_while_nobody_used_them_are_not_used() -> None:
             assert len(again.streams) == 1
 
 
+@pytest.mark.slow
 async def test_idle_streams_make_way_for_calls_of_another_method() -> None:
     """However many calls there were of one method: a connection never has more streams than it may have calls."""
     async with serving() as serves:

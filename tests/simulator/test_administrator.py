@@ -50,6 +50,7 @@ def calm(retention_bytes: int) -> tuple[Run, Watch]:
     return run_of(climate, schedule=Schedule(name="simulated", time_limit_s=18, steps=()))
 
 
+@pytest.mark.slow
 def test_records_are_deleted_where_some_may_be_lost() -> None:
     """All replicas of every partition follow, what is not committed stays, and it is the same every time.
 
@@ -66,6 +67,7 @@ def test_records_are_deleted_where_some_may_be_lost() -> None:
     assert calm(NEVER_BY_SIZE)[1].log_starts == watch.log_starts
 
 
+@pytest.mark.slow
 def test_a_write_that_is_nowhere_convicts_also_where_records_are_deleted() -> None:
     """It would stand above the beginning of every log, where nothing was deleted."""
     climate = replace(CALM, rate=20.0, cluster=ClusterClimate(retention_bytes=NEVER_BY_SIZE))
@@ -84,6 +86,7 @@ def test_seeds_draw_what_takes_records() -> None:
     assert 10 <= sum(climate.may_forget for climate in climates) <= 60
 
 
+@pytest.mark.slow
 def test_a_log_of_which_only_the_start_was_flushed_is_no_phantom() -> None:
     """It began inside a batch when the power took all that it held: it ends there, where no batch did."""
     climate = draw_cluster_climate(Random("55 climate"))
@@ -93,6 +96,7 @@ def test_a_log_of_which_only_the_start_was_flushed_is_no_phantom() -> None:
     assert run.outcome.violation is None, run.outcome.violation
 
 
+@pytest.mark.slow
 def test_nothing_is_deleted_where_all_is_to_be_read_in_the_end() -> None:
     """A world that keeps everything is judged by its last reads, from which nothing is missing."""
     run, watch = calm(-1)

@@ -24,6 +24,7 @@ from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core.messages import InitProducerIdRequest
 from replica.ids import CallId, ReplicaId
+from tests.depth import seeds
 from tests.simulator.worlds import Liar
 
 CLUSTER = ClusterClimate()
@@ -36,7 +37,8 @@ def calm_run(*observers: Observer, **cluster: Any) -> Run:
     return simulate(SimOptions(seed=1, time_limit_s=16, climate=climate, schedule=NOTHING_HAPPENS), observers)
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(2))
 def test_the_right_protocol_is_valid(seed: int) -> None:
     """Whatever a seed's cluster goes through, it keeps its promises and serves every partition to the end."""
     run = simulate(SimOptions(seed=seed, world=WorldKind.CLUSTER))
@@ -48,6 +50,7 @@ def test_the_right_protocol_is_valid(seed: int) -> None:
     assert {row.topic_partition for row in run.record.logs} == {str(log) for log in cluster.topic_partitions}
 
 
+@pytest.mark.slow
 def test_a_run_is_a_function_of_its_options() -> None:
     """The same options give the same history, whether the climate was drawn or given; another seed gives another."""
     options = [SimOptions(seed=seed, world=WorldKind.CLUSTER, time_limit_s=20) for seed in (5, 5, 6)]
@@ -66,6 +69,7 @@ class LostDisk(Observer):
         world.nodes[ReplicaId(3)].is_retired = True
 
 
+@pytest.mark.slow
 def test_a_topic_that_damage_keeps_from_being_created_proves_nothing() -> None:
     """Where fewer brokers are left than a topic has replicas, and there is no such topic yet, nobody is to blame."""
     run = calm_run(LostDisk())
@@ -82,6 +86,7 @@ def test_a_history_counts_where_no_unclean_election_gave_anything_up(unclean: bo
     assert run.outcome.violation.name == "lost-write"
 
 
+@pytest.mark.slow
 def test_an_unclean_election_excuses_what_is_lost_by_it() -> None:
     """The topic has chosen that; the history of its partition cannot tell it from a flaw."""
     climate = draw_cluster_climate(Random("17 climate"))
@@ -116,7 +121,7 @@ def test_seeds_differ_in_their_clusters() -> None:
     assert 0 < sum(cluster.appointee_ambush > 0 for cluster in clusters) < 300
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_cluster_survives_the_text_of_a_case(seed: int) -> None:
     """What a seed draws for a cluster is read from the text of a case as it was written."""
     options = resolved(SimOptions(seed=seed, world=WorldKind.CLUSTER, time_limit_s=10))
@@ -172,6 +177,7 @@ def test_a_cluster_that_does_not_come_together_is_convicted() -> None:
     assert outcome.violation.name == "liveness"
 
 
+@pytest.mark.slow
 def test_a_replica_that_catches_up_for_long_is_waited_for() -> None:
     """One batch at a time, over a slow link to a slow disk, takes its time: whoever has more than ever is not stuck."""
     options = resolved(SimOptions(seed=3988, world=WorldKind.CLUSTER))
@@ -208,6 +214,7 @@ class Leaving(Observer):
         world.queue.at(5_000_000, world.nodes[ReplicaId(2)].stop)
 
 
+@pytest.mark.slow
 def test_what_is_rare_is_counted() -> None:
     """A broker that leaves moves its leaderships, shrinks what it was in sync with, and is back in it afterwards."""
     rare = calm_run(Leaving()).outcome.rare

@@ -93,6 +93,7 @@ def test_a_variant_is_tried_in_its_own_kind_of_world(name: str) -> None:
     assert [options.world for options in workers.asked] == [BUILT[name].world]
 
 
+@pytest.mark.slow
 def test_how_many_work_makes_no_difference() -> None:
     """Two processes find what one finds, though they run ahead of each other."""
     found, names = [], (VARIANT, "inclusive-high-watermark-read")

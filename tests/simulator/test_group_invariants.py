@@ -158,6 +158,7 @@ def test_what_is_told_or_written_down_otherwise_convicts(forge: Forge, name: str
     assert violation.name == name
 
 
+@pytest.mark.slow
 def test_nothing_is_convicted_that_was_not_forged() -> None:
     """The same judges find nothing where the steps are as they were."""
     assert violation_of(Forger(lambda _: None)) is None
@@ -182,6 +183,7 @@ def test_a_replica_in_another_state_convicts() -> None:
     assert violation.name == "state-hash"
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_too_old_is_noted() -> None:
     """A linearizable question is not answered with less than was known when it was put."""
     judge: list[GroupInvariants] = []

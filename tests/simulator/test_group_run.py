@@ -27,6 +27,7 @@ from nemesis.verdict import Verdict
 from nemesis.workload.counter import INCREMENT
 from replica.core.messages import Consistency, QueryRequest
 from replica.ids import CallId, ReplicaId
+from tests.depth import seeds
 
 GROUP = GroupClimate()
 NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=9, steps=())
@@ -38,7 +39,8 @@ def calm_run(*observers: Observer, **group: Any) -> Run:
     return simulate(SimOptions(seed=1, time_limit_s=12, climate=climate, schedule=NOTHING_HAPPENS), observers)
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(2))
 def test_the_right_protocol_is_valid(seed: int) -> None:
     """Whatever a seed's machines go through, they keep their promises and serve every object to the end."""
     run = simulate(SimOptions(seed=seed, world=WorldKind.GROUP))
@@ -50,6 +52,7 @@ def test_the_right_protocol_is_valid(seed: int) -> None:
     assert {row.topic_partition for row in run.record.logs} == {f"{log}" for log in group.logs}
 
 
+@pytest.mark.slow
 def test_a_run_is_a_function_of_its_options() -> None:
     """The same options give the same history, whether the climate was drawn or given; another seed gives another."""
     options = [SimOptions(seed=seed, world=WorldKind.GROUP, time_limit_s=20) for seed in (5, 5, 6)]
@@ -60,7 +63,7 @@ def test_a_run_is_a_function_of_its_options() -> None:
     assert first.history != other.history
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_state_machines_survive_the_text_of_a_case(seed: int) -> None:
     """What a seed draws for state machines is read from the text of a case as it was written."""
     options = resolved(SimOptions(seed=seed, world=WorldKind.GROUP, time_limit_s=10))
@@ -104,6 +107,7 @@ def test_a_command_without_a_session_may_remain_unknown() -> None:
     assert sum(event.type is EventType.INFO for event in run.record.history if event.process >= 0) > 3
 
 
+@pytest.mark.slow
 def test_any_replica_answers_linearizable_questions() -> None:
     """Readers that ask anyone are answered by all of them, and the history is linearizable all the same."""
     run = calm_run(ask_anyone=1.0)
@@ -145,6 +149,7 @@ class Absence(LeftBehind):
         world.queue.at(8_000_000, lambda: self._take(world))
 
 
+@pytest.mark.slow
 def test_state_machines_that_do_not_come_together_are_convicted() -> None:
     """While a replica that could run is away, not all have applied the same, and that must end."""
     outcome = calm_run(Absence()).outcome
@@ -170,6 +175,7 @@ def test_whatever_is_asked_is_answered() -> None:
     assert outcome.violation.name == "never-answered"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x1", f"{COUNTER}"])
 def test_each_object_is_judged_by_its_own_model(name: str) -> None:
     """A read of what was never there convicts, of a register as of the counter, and nothing else is in doubt."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from random import Random
 
+import pytest
+
 from nemesis.history import EventType
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.needs import with_needs
@@ -50,6 +52,7 @@ class ShorterLogs(Observer):
         return [partition.log.log_end_offset for partition in hosting]
 
 
+@pytest.mark.slow
 def test_a_laggard_is_struck_as_it_takes_over_with_a_shorter_log() -> None:
     """The right protocol survives what late news of three leader epochs in a row can do to unequal logs."""
     climate = with_needs(draw_cluster_climate(Random(f"{SEED} climate")), (Need.TURMOIL, Need.STALE_METADATA))

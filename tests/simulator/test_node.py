@@ -101,6 +101,7 @@ def heal(stage: Stage, *, fault_id: int = 0) -> None:
     stage.injector.do(Step(at_s=0, action=Heal(fault_id=fault_id)))
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_process_until_there_is_space() -> None:
     """A replica that cannot write stops, starts in vain while the disk is full, and catches up when it is not."""
     stage = Stage(BUSY)
@@ -116,6 +117,7 @@ def test_a_full_disk_ends_the_process_until_there_is_space() -> None:
     assert stage.census.counts[Rare.FULL_DISK] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["fsync", "pwrite"])
 def test_a_failing_disk_ends_the_process(call: str) -> None:
     """After a failed write or flush a replica stops and does not go on by itself."""
@@ -131,6 +133,7 @@ def test_a_failing_disk_ends_the_process(call: str) -> None:
     stage.converge()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flip", "zero", "misdirect"])
 def test_damage_is_noticed_and_the_machine_stays_down(how: str) -> None:
     """A rotten sector of flushed data is found when the log is opened again, and the replica does not start on it."""
@@ -159,6 +162,7 @@ def test_flushed_data_that_is_gone_without_damage_convicts() -> None:
         stage.run(5)
 
 
+@pytest.mark.slow
 def test_a_paused_process_takes_what_came_meanwhile() -> None:
     """While it is paused a process does nothing; then it goes on with all that came for it."""
     stage, seen = Stage(BUSY), list[Node]()
@@ -192,6 +196,7 @@ def test_a_clock_that_jumps_lets_timers_run_out_at_once() -> None:
     assert type(node.core.logs[LOG].role) is not type(role)
 
 
+@pytest.mark.slow
 def test_a_leader_whose_clock_stands_still_leads_on() -> None:
     """Nobody fetches from it for longer than it would lead on by a clock that runs; it finds out when that goes on."""
     stage = Stage(BUSY)

@@ -32,6 +32,7 @@ NOTHING_ELSE = Schedule(name="simulated", time_limit_s=25, steps=())
 TOPIC = TopicId(1)
 
 
+@pytest.mark.slow
 def test_partitions_move_in_a_calm_and_slow_world() -> None:
     """Moves are begun, given another target, cancelled and completed, leaders go, and no promise is broken by it."""
     outcome = simulate(SimOptions(seed=2, time_limit_s=30, climate=MOVING, schedule=NOTHING_ELSE)).outcome
@@ -55,6 +56,7 @@ def _has_room(climate: Climate) -> bool:
     return not cluster.reassignments or climate.voters + cluster.observers > cluster.replication_factor
 
 
+@pytest.mark.slow
 def test_a_move_that_waits_for_nobody_is_convicted() -> None:
     """Whoever goes is gone before those that come have anything; the right protocol is valid in the same world."""
     options = resolved(SimOptions(seed=1, world=WorldKind.CLUSTER, variant="reassigned-at-once"))

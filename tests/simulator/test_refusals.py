@@ -59,6 +59,7 @@ def stage_of(climate: Climate) -> tuple[Stage, Refusals]:
     return stage, refusals
 
 
+@pytest.mark.slow
 def test_promises_are_kept_whatever_evidence_there_is() -> None:
     """Right, late and wrong, it leads to elections, and to nothing that is not promised."""
     for seed in SEEDS:
@@ -105,6 +106,7 @@ def test_a_leader_that_is_cut_off_or_stands_still_is_given_its_whole_time() -> N
     )
 
 
+@pytest.mark.slow
 def test_wrong_evidence_costs_no_more_than_elections() -> None:
     """Something refuses in the name of processes that live on, again and again: everything written is there."""
     stage, refusals = stage_of(replace(USED, refusals=True, false_refusals=60.0))
@@ -115,6 +117,7 @@ def test_wrong_evidence_costs_no_more_than_elections() -> None:
     stage.converge()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WorldKind)
 def test_on_a_slow_network_nobody_is_given_up(world: WorldKind) -> None:
     """With 300 ms each way, and a twentieth of all messages sent again: one election in 5 minutes, and no fencing."""
@@ -135,6 +138,7 @@ def test_on_a_slow_network_nobody_is_given_up(world: WorldKind) -> None:
     assert not {ClusterRare.BROKER_FENCED, *RefusalRare} & outcome.rare.keys(), outcome.rare
 
 
+@pytest.mark.slow
 def test_a_controller_that_takes_old_evidence_for_new_is_convicted() -> None:
     """The wrong protocol fences a process for the end of the one before; the right one keeps its promises there."""
     options = resolved(SimOptions(seed=1, world=WorldKind.CLUSTER, variant="fences-by-an-old-refusal"))
@@ -151,6 +155,7 @@ def test_without_evidence_there_is_none() -> None:
     assert not set(RefusalRare) & run.outcome.rare.keys()
 
 
+@pytest.mark.slow
 def test_power_that_goes_while_a_log_begins_anew_takes_nothing_that_is_there_afterwards() -> None:
     """A follower in sync is about to drop what is deleted elsewhere: what its disk has after the start still counts."""
     run = simulate(SimOptions(seed=167, world=WorldKind.CLUSTER, time_limit_s=45.0))

@@ -53,6 +53,7 @@ class Replaced(Observer):
         self.losers.add(node.replica_id)
 
 
+@pytest.mark.slow
 def test_whoever_is_counted_on_loses_its_disk_like_anybody_else() -> None:
     """Voters and others, those in sync and eligible: nothing is lost by it, and every broker comes back."""
     replaced = Replaced()
@@ -66,6 +67,7 @@ def test_whoever_is_counted_on_loses_its_disk_like_anybody_else() -> None:
     assert rare[MetadataRare.METADATA_SNAPSHOT_ON_NEW_DISK] > 0
 
 
+@pytest.mark.slow
 def test_who_knows_brokers_by_their_ids_alone_is_convicted() -> None:
     """An empty disk is elected for what the one before it held."""
     convicted = [run_of(seed=seed, variant="brokers-by-id-alone").outcome.violation for seed in range(1, 5)]
@@ -82,11 +84,12 @@ def test_a_snapshot_that_names_no_voters_convicts() -> None:
 WAITING: dict[str, Any] = {"min_insync_replicas": 1, "replication_factor": 2, "partitions": 3, "elr_enable": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elr_enable", [False, True])
 def test_an_operator_saves_what_nobody_may_lead_with(elr_enable: bool) -> None:
     """The last in sync loses its disk, and another holds all: the partition waits, and nothing is lost in the end."""
     waited = 0
-    for seed in range(1, 5):
+    for seed in range(1, 3):
         run = run_of(seed=seed, **{**WAITING, "elr_enable": elr_enable})
         assert run.outcome.verdict is Verdict.VALID, (seed, run.outcome.reasons)
         waited += run.outcome.rare.get(ClusterRare.PARTITION_WAITED_FOR_OPERATOR, 0)

@@ -49,6 +49,7 @@ def run_of(variant: str | None = None, *observers: Observer) -> Run:
     return simulate(SimOptions(seed=1, time_limit_s=40, climate=climate, schedule=schedule, variant=variant), observers)
 
 
+@pytest.mark.slow
 def test_logs_rot_and_are_fetched_anew() -> None:
     """Every promise is kept meanwhile, and in the end all copies are whole."""
     run = run_of()
@@ -58,6 +59,7 @@ def test_logs_rot_and_are_fetched_anew() -> None:
     assert len(run.record.logs) > 0
 
 
+@pytest.mark.slow
 def test_a_log_whose_damage_has_yet_to_be_told_is_not_looked_at() -> None:
     """What the process believes of it, another read has found to be wrong: as in cluster seed 7904."""
     foretold = Foretold()
@@ -66,6 +68,7 @@ def test_a_log_whose_damage_has_yet_to_be_told_is_not_looked_at() -> None:
     assert all(foretold.found)
 
 
+@pytest.mark.slow
 def test_a_log_is_rotten_still_where_the_power_goes_as_it_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next start finds the damage again, and that is not the replica's fault: as in cluster seed 2109."""
     perform, cut_short = LogTable.perform, list[TopicPartition]()

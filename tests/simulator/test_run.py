@@ -16,9 +16,10 @@ from nemesis.simulator.climate import Weather, draw_climate, with_lying_disks
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.run import HOSTILE_SHARE, TIME_LIMIT_S, SimOptions, resolved, simulate
 from nemesis.verdict import Verdict
+from tests.depth import seeds
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_the_right_protocol_is_valid(seed: int) -> None:
     """Whatever a seed's world does, the protocol keeps its promises, recovers, and serves clients to the end."""
     run = simulate(SimOptions(seed=seed))
@@ -28,6 +29,7 @@ def test_the_right_protocol_is_valid(seed: int) -> None:
     assert run.counts.logs_dumped_completely >= len({row.replica_id for row in run.record.logs}) > 0
 
 
+@pytest.mark.slow
 def test_a_run_is_a_function_of_its_options() -> None:
     """The same options give the same history, to the last row and nanosecond; another seed gives another."""
     first, again, other = (simulate(SimOptions(seed=seed)).record for seed in (5, 5, 6))
@@ -35,6 +37,7 @@ def test_a_run_is_a_function_of_its_options() -> None:
     assert first.history != other.history
 
 
+@pytest.mark.slow
 def test_what_a_seed_draws_can_be_given_instead() -> None:
     """A run whose climate and schedule are written out is the run that draws them."""
     options = SimOptions(seed=9)
@@ -65,6 +68,7 @@ def test_damage_never_hits_a_majority() -> None:
         assert len(damages) <= (climate.voters - 1) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_what_is_rare_happens() -> None:
     """Every rare event happens in one of two hundred seeds, so that a sweep means something."""
@@ -94,6 +98,7 @@ def test_clients_stop_appending_when_their_values_are_used_up() -> None:
     assert len([event for event in appended if event.time_ns < hostile_ns]) == 4 < len(appended)
 
 
+@pytest.mark.slow
 def test_on_lying_disks_the_right_protocol_is_not_convicted_and_not_acquitted() -> None:
     """Where disks lie nothing is promised, so the verdict is unknown; yet nobody drops what it knew to be committed."""
     for seed in range(1, 16):
@@ -109,6 +114,7 @@ def test_a_leader_that_learns_late_that_it_won_need_not_have_what_came_after() -
     assert simulate(SimOptions(seed=1529)).outcome.verdict is Verdict.VALID
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [444, 9396])
 def test_the_last_read_comes_after_the_last_acknowledgement(seed: int) -> None:
     """Seeds in which a write was on its way when clients stopped: it is waited for, and then everything is read."""

@@ -39,6 +39,7 @@ from nemesis.simulator.reductions import (
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.scenario_files import parse_scenario
 from nemesis.simulator.shrink import DoesNotFailError, Failure, ShrinkOptions, Shrunk, shrink
+from tests.depth import seeds
 
 VARIANT = "vote-without-comparing-logs"
 VIOLATION = "leader-completeness"
@@ -67,6 +68,7 @@ def shrunk() -> Shrunk:
 # --- the whole ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_shrunk_case_fails_in_the_same_way_from_its_text(shrunk: Shrunk) -> None:
     """The case as text, run again, is convicted of what the seed was convicted of, in the same words each time."""
     case = directive_of(shrunk.smallest.options, outcome=shrunk.smallest.outcome)
@@ -91,6 +93,7 @@ def test_the_right_protocol_bears_what_is_left(shrunk: Shrunk) -> None:
     assert simulate(replace(shrunk.smallest.options, variant=None)).outcome.verdict == "valid"
 
 
+@pytest.mark.slow
 def test_shrinking_again_does_not_grow(shrunk: Shrunk) -> None:
     """What is small stays as it is or becomes smaller."""
     again = shrink(shrunk.smallest.options, ShrinkOptions(attempts=50))
@@ -99,6 +102,7 @@ def test_shrinking_again_does_not_grow(shrunk: Shrunk) -> None:
     assert again.smallest.violation_name == VIOLATION
 
 
+@pytest.mark.slow
 def test_the_budget_is_kept(shrunk: Shrunk) -> None:
     """No more runs than allowed are made, and the result says that it is not the end."""
     few = shrink(shrunk.first.options, ShrinkOptions(attempts=8))
@@ -113,6 +117,7 @@ def test_a_run_that_does_not_fail_is_refused() -> None:
         shrink(SimOptions(seed=2, time_limit_s=5))
 
 
+@pytest.mark.slow
 def test_another_violation_is_followed_only_when_asked() -> None:
     """Every step of a search is convicted as the first run was, unless any failure will do."""
     options = first_failing("append-without-reconciling", "log-matching", time_limit_s=6, faults=0)
@@ -133,7 +138,7 @@ def _names_on_the_way(options: SimOptions, how: ShrinkOptions) -> list[str]:
 # --- ddmin ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_ddmin_finds_exactly_what_is_needed(seed: int) -> None:
     """Where some items together are what fails, those are left, in their order, whatever stands between them."""
     dice = Random(seed)
@@ -143,7 +148,7 @@ def test_ddmin_finds_exactly_what_is_needed(seed: int) -> None:
     assert list(ddmin(items, lambda part: set(needed) <= set(part))) == needed
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_ddmin_leaves_nothing_that_can_be_left_out(seed: int) -> None:
     """However failures depend on items, the part that is found fails, and none that lacks one item of it does."""
     dice = Random(seed)
@@ -228,10 +233,10 @@ def test_time_is_taken_between_steps_and_at_the_end() -> None:
     assert min(candidate.time_limit_s for candidate in less_time(options)) == 1.6
 
 
-@pytest.mark.parametrize("seed", range(0, 40, 5))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_every_candidate_can_be_written_and_read(seed: int) -> None:
     """Whatever is taken away, the rest is a run that its text gives back, with its steps in order of time."""
-    options = replace(resolved(SimOptions(seed=seed, time_limit_s=20)), values=9)
+    options = replace(resolved(SimOptions(seed=seed, time_limit_s=8)), values=9)
 
     for reduction in (calm, sooner, less_time, without_healing, fewer_values):
         for candidate in reduction(options):
@@ -248,6 +253,7 @@ def code_of(*arguments: object) -> object:
     return ended.value.code
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_case_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file holds the case, what it is, and the command that repeats it; the same arguments write the same."""
     options = first_failing("ack-before-replication", "acknowledged-is-committed", time_limit_s=10, faults=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from nemesis.faults.simulated import DelayMetadata
 from nemesis.faults.targets import Role
 from nemesis.schedule import Heal, Inject, Schedule, Step
@@ -51,6 +53,7 @@ def run_with(*steps: Step, watched: tuple[Observer, ...] = ()) -> Run:
     return simulate(SimOptions(seed=1, time_limit_s=20, climate=climate, schedule=schedule), watched)
 
 
+@pytest.mark.slow
 def test_metadata_comes_late_to_whom_it_is_held_up_for_and_all_else_in_time() -> None:
     """No broker is fenced for it and no controller given up: only what is decided is heard of later."""
     late, in_time = Lag(), Lag()

@@ -62,6 +62,7 @@ def test_an_error_is_told_with_its_item(workers: Workers) -> None:
     assert results[8] == 64
 
 
+@pytest.mark.slow
 def test_a_dead_worker_is_told_with_its_item(workers: Workers) -> None:
     """A process that ends under its work loses that piece only, says how it ended, and is replaced."""
     results = dict(workers.in_order(work, [1, -3, 2, -4, 3, 4, 5]))
@@ -73,6 +74,7 @@ def test_a_dead_worker_is_told_with_its_item(workers: Workers) -> None:
     assert results == {item: item * item for item in range(1, 6)}
 
 
+@pytest.mark.slow
 def test_a_worker_that_never_answers_is_given_up() -> None:
     """Patience has an end: the piece of work is lost, its process is gone, and the rest is done."""
     with Workers(2) as impatient:
@@ -94,6 +96,7 @@ def test_whoever_has_seen_enough_may_go_on_to_the_next(workers: Workers) -> None
     assert list(workers.in_order(work, range(5, 10))) == [(item, item * item) for item in range(5, 10)]
 
 
+@pytest.mark.slow
 def test_no_worker_is_left_behind() -> None:
     """With an exception in the middle of the sweep as without, the end of the block is the end of the processes."""
     before = set(multiprocessing.active_children())

@@ -294,6 +294,7 @@ def test_logs_of_many_segments_outlive_a_power_loss() -> None:
         assert [found.base_offset for found in held(log)] == list(range(30))
 
 
+@pytest.mark.slow
 def test_threads_append_flush_and_read(tmp_path: Path) -> None:
     """On a real disk, each log by its own thread beside one that flushes all: nobody finds a file closed or another."""
     format_directory(tmp_path, cluster_id="c", replica_id=ReplicaId(1), initial_voters=VoterSet(()))

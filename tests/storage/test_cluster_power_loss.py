@@ -16,15 +16,18 @@ from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.log.recovered import RecoveredLog
-from replica.ids import Offset, ReplicaId
+from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
 from replica.voters import VoterSet
-from tests.core.simulated import LOG, Climate, Disk, Node, PromiseBrokenError, SimulatedCluster
+from tests.core.harness import LOG
+from tests.core.simulated import SimulatedCluster
+from tests.core.virtual import Climate, Disk, Node, PromiseBrokenError
+from tests.depth import seeds
 from tests.storage.disks import DATA
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=300, tail_bytes_max=600)
-ROUGH = Climate(loss=0.02, duplication=0.02, flush_ms=(1, 30))
+ROUGH = Climate(loss=0.02, duplication=0.02, disk_ms=(1, 30))
 
 
 class StoreDisk(Disk):
@@ -123,15 +126,15 @@ class StoreCluster(SimulatedCluster):
         self._wanted: dict[ReplicaId, Offset] = {}
         super().__init__(seed, voters=voters, climate=ROUGH, append_interval_ms=15)
 
+    def _new_disk(self, replica_id: ReplicaId) -> Disk:
+        return StoreDisk(replica_id, self.random)
+
     def disk(self, replica_id: ReplicaId) -> StoreDisk:
         disk = self.nodes[replica_id].disk
         assert isinstance(disk, StoreDisk)
         return disk
 
     def start(self, replica_id: ReplicaId) -> None:
-        node = self.nodes[replica_id]
-        if not isinstance(node.disk, StoreDisk):
-            node.disk = StoreDisk(replica_id, self.random)
         self._flushing.pop(replica_id, None)
         self._wanted.pop(replica_id, None)
         self.disk(replica_id).boot()
@@ -145,17 +148,17 @@ class StoreCluster(SimulatedCluster):
         try:
             self.disk(replica_id).close(clean=clean)
         except PowerLossError:
-            self.crash(replica_id)
+            self.crash(self.nodes[replica_id])
         node.core = None
 
-    def _step(self, node: Node, event: ev.Event) -> None:
+    def step(self, node: Node, event: ev.Event) -> None:
         try:
-            super()._step(node, event)
+            super().step(node, event)
         except PowerLossError:
             self._go_dark(node)
 
     def _go_dark(self, node: Node) -> None:
-        self.crash(node.replica_id)
+        self.crash(node)
         self.at(self.random.randrange(50, 2000), lambda: self._restart(node))
 
     def _perform(self, node: Node, effect: fx.Effect) -> None:
@@ -169,7 +172,7 @@ class StoreCluster(SimulatedCluster):
 
     # --- flushing, as a server does it ------------------------------------------------------------------------------
 
-    def _flush(self, node: Node, end_offset: Offset) -> None:
+    def _flush(self, node: Node, name: TopicPartition, end_offset: Offset) -> None:
         self._wanted[node.replica_id] = end_offset
         if node.replica_id not in self._flushing:
             self._begin_flush(node)
@@ -182,7 +185,7 @@ class StoreCluster(SimulatedCluster):
             if node.core is not None and node.incarnation == incarnation:
                 self._run_flush(node)
 
-        self.at(self.random.randint(*self.climate.flush_ms), run)
+        self.at(self.random.randint(*self.climate.disk_ms), run)
 
     def _run_flush(self, node: Node) -> None:
         disk, incarnation = self.disk(node.replica_id), node.incarnation
@@ -215,7 +218,7 @@ class StoreCluster(SimulatedCluster):
         del self._flushing[node.replica_id]
         if self._wanted.get(node.replica_id, end_offset + 1) <= end_offset:
             del self._wanted[node.replica_id]
-        self._step(node, ev.Flushed(topic_partition=LOG, end_offset=end_offset))
+        self.step(node, ev.Flushed(topic_partition=LOG, end_offset=end_offset))
         if node.replica_id in self._wanted and node.replica_id not in self._flushing:
             self._begin_flush(node)
 
@@ -268,7 +271,8 @@ def _all_reached(cluster: StoreCluster, high_watermark: int) -> bool:
     return all((node.log.log.high_watermark or 0) >= high_watermark for node in cluster.running())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(3))
 def test_acknowledged_writes_survive_power_loss(seed: int) -> None:
     """Whatever file operation the power goes at, every replica opens again and no acknowledged write is lost."""
     cluster = storm(seed)

@@ -96,6 +96,7 @@ def what_is_found(scan: LogScan, *parts: tuple[Offset, bytes]) -> tuple[object, 
     return scan.end_offset, scan.kept, scan.kept_bytes, scan.epochs, damage, producers, indexes, newest
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_runs_find_what_single_batches_say(native: CDLL, data: st.DataObject) -> None:
     """With runs and without, a log ends at the same byte, for the same reason, with the same indexes and producers."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from nemesis.disks.simulated_files import PowerLossError
 from replica.core.log.recovered import ProducerEntry, RecoveredLog
 from replica.core.partition.producer_state import scan
 from replica.ids import Epoch, Offset, TopicId
 from replica.records import RecordBatch
 from replica.storage import DataDirectory, LogConfig, LogStore, open_directory
-from tests.storage.disks import DATA, batch, close, formatted, held, write
+from tests.depth import seeds
+from tests.storage.disks import DATA, batch, close, held, write
 from tests.storage.partitions import PARTITION, produced
+from tests.storage.power import PoweredLife
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
 ACTS = ("append",) * 6 + (
@@ -21,7 +20,7 @@ ACTS = ("append",) * 6 + (
 )
 
 
-class PartitionHistory:
+class PartitionHistory(PoweredLife):
     """Drives one partition at random and remembers what it was told: the model that the disk is compared with.
 
     ``written`` maps each offset to its batch of one record. ``durable_end`` is what was promised to stay. ``starts``
@@ -30,8 +29,7 @@ class PartitionHistory:
     """
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.files = formatted()
+        super().__init__(seed, opening=0.4, operations=80)
         self.topic_id = TopicId(0)
         self.epoch = 1
         directory = open_directory(DATA, files=self.files)
@@ -42,33 +40,11 @@ class PartitionHistory:
         self.log_start = self.log_end = self.durable_end = 0
         self.lowest_start = 0
         self.anew_at: int | None = None
-        self.directory, self.log, _ = self.start()
+        self.start()
 
-    def start(self) -> tuple[DataDirectory, LogStore, RecoveredLog]:
-        """Open the log, losing the power some more times on the way."""
-        while True:
-            if self.chance.random() < 0.4:
-                self.files.power_fails_before = self.files.operations + self.chance.randint(0, 30)
-            try:
-                directory = open_directory(DATA, files=self.files)
-                opened = LogStore.open(directory, PARTITION, config=CONFIG)
-            except PowerLossError:
-                self.files.crash(self.chance)
-                continue
-            self.files.power_fails_before = None
-            return directory, *opened
-
-    def run(self, steps: int) -> None:
-        """Act until the power fails, or until the steps are used up; then check what came back."""
-        self.files.power_fails_before = self.files.operations + self.chance.randint(0, 80)
-        try:
-            for _ in range(steps):
-                self.act()
-        except PowerLossError:
-            pass
-        self.files.crash(self.chance if self.chance.random() < 0.8 else None)
-        self.directory, self.log, recovered = self.start()
-        self.check(recovered)
+    def opened(self) -> tuple[DataDirectory, LogStore, RecoveredLog]:
+        directory = open_directory(DATA, files=self.files)
+        return directory, *LogStore.open(directory, PARTITION, config=CONFIG)
 
     def act(self) -> None:
         match self.chance.choice(ACTS):
@@ -139,7 +115,7 @@ class PartitionHistory:
 
     def restart(self) -> None:
         close(self.directory, self.log)
-        self.directory, self.log, recovered = self.start()
+        recovered = self.start()
         self.durable_end = self.log_end
         found = (recovered.log_start_offset, recovered.log_end_offset)
         assert found == (self.log_start, self.log_end)
@@ -164,7 +140,7 @@ class PartitionHistory:
         self.epoch += 1
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_power_loss_keeps_every_promise_of_a_partition(seed: int) -> None:
     """After any crash the log opens, is a piece of what was written, and holds all that was promised durable."""
     history = PartitionHistory(seed)

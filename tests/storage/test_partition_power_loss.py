@@ -13,11 +13,12 @@ from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.log.recovered import RecoveredLog
 from replica.ids import BrokerEpoch, Offset, TopicId
 from replica.storage import LogStore, open_directory
+from tests.depth import seeds
 from tests.storage.disks import DATA, append, close, entries, formatted, held
 from tests.storage.partitions import PARTITION, PARTITION_PATH, TOPIC_ID, filled_partition, open_partition
 
 STEPS_MAX = 200
-SEEDS = (None, *range(6))
+SEEDS = (None, *seeds(3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +166,7 @@ def test_emptying_the_trash_brings_nothing_back() -> None:
         assert (recovered.topic_id, written(log)) == (99, [(0, 1), (1, 1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0, 3, 5, 7, 10, 12, 40])
 def test_start_at_then_crash(offset: int) -> None:
     """A log begun anew is empty at its offset; one that was cut short holds a part of the old log, or is that one."""
@@ -210,6 +212,7 @@ def test_raise_log_start_then_crash(offset: int, flushed: bool) -> None:
             assert start == offset
 
 
+@pytest.mark.slow
 def test_truncate_to_the_log_start_then_crash() -> None:
     """A truncation of all that the log holds never leaves one that ends below where it began."""
 
@@ -244,6 +247,7 @@ def test_checkpointing_the_log_start_then_crash() -> None:
         assert recovered.log_end_offset == 12
 
 
+@pytest.mark.slow
 def test_a_clean_shutdown_then_crash() -> None:
     """The marker, with its broker epoch, is there only after everything else of the clean stop."""
 
@@ -271,6 +275,7 @@ def test_a_clean_shutdown_then_crash() -> None:
             assert 12 <= recovered.log_end_offset <= 14
 
 
+@pytest.mark.slow
 def test_beginning_anew_at_a_start_then_crash() -> None:
     """A recovery that finds a log that ends below its beginning comes to the same end however often it is cut short."""
 

@@ -173,6 +173,7 @@ def test_a_snapshot_that_was_not_stored_in_time_is_dropped() -> None:
     assert crashed(files)[1].producers == scan([*sent(7), *anew])
 
 
+@pytest.mark.slow
 def test_a_log_that_recovery_begins_anew_has_no_snapshots() -> None:
     """Its records below its start are lost, and may have been of another history than the leader's.
 
@@ -375,6 +376,7 @@ def test_no_flipped_bit_is_believed(entries: tuple[ProducerEntry, ...], at: int,
 # --- power loss -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_power_loss_makes_a_producer_forgotten() -> None:
     """Before any operation of a roll, a deletion, a truncation, another append and a stop: all of the log is known.
 

@@ -13,6 +13,7 @@ from replica.core.effects import Append, CreateLog, StoreEpochs
 from replica.ids import Offset
 from replica.records import Compression, Record, RecordBatch, encode_batch
 from replica.storage import DataDirectory, LogConfig, LogStore, LogTable, open_directory
+from tests.depth import seeds
 from tests.storage.disks import DATA, append, close, entries, flip, formatted, held, write
 from tests.storage.partitions import PARTITION, PARTITION_PATH, TOPIC_ID, create_partition, open_partition, timed
 from tests.storage.test_partition_power_loss import interrupted, opened
@@ -252,7 +253,7 @@ def random_config(chance: random.Random) -> LogConfig:
     )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_times_are_those_of_a_full_scan(seed: int) -> None:
     """Whatever has happened to a log, a search and retention say what reading all of it says."""
     chance = random.Random(seed)

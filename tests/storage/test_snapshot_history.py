@@ -9,6 +9,7 @@ import pytest
 
 from nemesis.disks.simulated_files import PowerLossError
 from replica.ids import Epoch, Offset, SnapshotId
+from tests.depth import seeds
 from tests.storage.disks import SMALL, close, formatted, held, open_log, write
 from tests.storage.disks import batch as batch_of
 from tests.storage.snapshots import check_consistent, store
@@ -128,7 +129,7 @@ class Life:
         del self.epochs[self.flushed :]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_nothing_that_was_reported_is_ever_missing(seed: int) -> None:
     """Flushed records and durable snapshots survive whatever comes, and the log begins where a snapshot ends."""
     life = Life(seed)

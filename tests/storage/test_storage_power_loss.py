@@ -8,14 +8,17 @@ import pytest
 
 from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.effects import QuorumState
+from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, Offset
 from replica.storage import DataDirectory, LogConfig, LogStore
+from tests.depth import seeds
 from tests.storage.disks import append, batch, close, formatted, held, open_log, reopen_log, write
+from tests.storage.power import PoweredLife
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
 
 
-class History:
+class History(PoweredLife):
     """Drives one log at random and remembers what it was told: the model that the disk is compared with.
 
     ``written`` is the log as encoded batches of one record each; ``durable_end`` what a flush, a truncation or a
@@ -23,41 +26,15 @@ class History:
     """
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.files = formatted()
+        super().__init__(seed)
         self.written: list[bytes] = []
         self.durable_end = 0
         self.epoch = 1
         self.quorum_epochs = {1}
-        self.directory, self.log = self.start()
+        self.check(self.start())
 
-    def start(self) -> tuple[DataDirectory, LogStore]:
-        """Open the log, losing the power some more times on the way."""
-        while True:
-            if self.chance.random() < 0.3:
-                self.files.power_fails_before = self.files.operations + self.chance.randint(0, 30)
-            try:
-                directory, log, recovered = open_log(self.files, CONFIG)
-            except PowerLossError:
-                self.files.crash(self.chance)
-                continue
-            self.files.power_fails_before = None
-            if recovered.quorum_state is not None:
-                assert recovered.quorum_state.leader_epoch in self.quorum_epochs
-                self.quorum_epochs = {recovered.quorum_state.leader_epoch}
-            return directory, log
-
-    def run(self, steps: int) -> None:
-        """Act until the power fails, or until the steps are used up; then check what came back."""
-        self.files.power_fails_before = self.files.operations + self.chance.randint(0, 60)
-        try:
-            for _ in range(steps):
-                self.act()
-        except PowerLossError:
-            pass
-        self.files.crash(self.chance if self.chance.random() < 0.8 else None)
-        self.directory, self.log = self.start()
-        self.check()
+    def opened(self) -> tuple[DataDirectory, LogStore, RecoveredLog]:
+        return open_log(self.files, CONFIG)
 
     def act(self) -> None:
         match self.chance.choice(("append", "append", "append", "flush", "truncate", "checkpoint", "vote", "restart")):
@@ -101,8 +78,11 @@ class History:
         self.log.store_quorum_state(QuorumState(leader_epoch=Epoch(epoch)))
         self.quorum_epochs = {epoch}
 
-    def check(self) -> None:
+    def check(self, recovered: RecoveredLog) -> None:
         """What came back is a prefix of what was written, as long as promised; and it is promised from now on."""
+        if recovered.quorum_state is not None:
+            assert recovered.quorum_state.leader_epoch in self.quorum_epochs
+            self.quorum_epochs = {recovered.quorum_state.leader_epoch}
         found = [batch.data for batch in held(self.log)]
         assert found == self.written[: len(found)]
         assert len(found) >= self.durable_end
@@ -112,7 +92,7 @@ class History:
         self.epoch += 1
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_power_loss_keeps_every_promise(seed: int) -> None:
     """After any crash the log opens, is a prefix of what was written, and holds all that was promised durable."""
     history = History(seed)

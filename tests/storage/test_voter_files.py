@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import QuorumState, StoreVoters
 from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum.voter_history import voters_in
@@ -33,7 +32,9 @@ from replica.storage.voter_files import (
     write_voter_entries,
 )
 from replica.voters import Voter, VoterEntry, VoterSet
+from tests.depth import seeds
 from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held, open_log, write
+from tests.storage.power import PoweredLife
 
 FILE = Path("/voters")
 STORED = LOG_PATH / "quorum-voters"
@@ -265,41 +266,22 @@ def test_voters_that_cannot_be_stored_stop_the_log() -> None:
         append(log)
 
 
-class History:
+class History(PoweredLife):
     """A quorum log whose voters change, in the order in which the core has it done, and which loses its power."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.files = formatted()
+        super().__init__(seed)
         self.epoch = 1
-        self.directory, self.log = self.start()
+        self.check(self.start())
 
-    def start(self) -> tuple[DataDirectory, LogStore]:
-        """Open the log, losing the power some more times on the way, and see that voters and records agree."""
-        while True:
-            if self.chance.random() < 0.3:
-                self.files.power_fails_before = self.files.operations + self.chance.randint(0, 30)
-            try:
-                directory, log, recovered = opened(self.files)
-            except PowerLossError:
-                self.files.crash(self.chance)
-                continue
-            self.files.power_fails_before = None
-            found = tuple(entry for entry in recovered.voters if entry.offset >= log.log_start_offset)
-            assert found == voters_in(held(log))
-            self.entries = recovered.voters
-            return directory, log
+    def opened(self) -> tuple[DataDirectory, LogStore, RecoveredLog]:
+        return opened(self.files)
 
-    def run(self, steps: int) -> None:
-        """Act until the power fails or the steps are used up, and start again."""
-        self.files.power_fails_before = self.files.operations + self.chance.randint(0, 60)
-        try:
-            for _ in range(steps):
-                self.act()
-        except PowerLossError:
-            pass
-        self.files.crash(self.chance if self.chance.random() < 0.8 else None)
-        self.directory, self.log = self.start()
+    def check(self, recovered: RecoveredLog) -> None:
+        """Voters and records agree."""
+        found = tuple(entry for entry in recovered.voters if entry.offset >= self.log.log_start_offset)
+        assert found == voters_in(held(self.log))
+        self.entries = recovered.voters
 
     def act(self) -> None:
         """Do one thing that a core may ask for."""
@@ -321,7 +303,7 @@ class History:
                 self.store(())
             case _:
                 close(self.directory, self.log)
-                self.directory, self.log = self.start()
+                self.check(self.start())
 
     def change(self, offset: Offset) -> None:
         """Store the entry, then append its record."""
@@ -335,7 +317,7 @@ class History:
         self.log.store_voters(self.entries)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_stored_voters_agree_with_the_records_after_any_power_loss(seed: int) -> None:
     """Every set in the log has its entry, and every entry stands for the very record at its offset."""
     history = History(seed)

@@ -22,6 +22,7 @@ def plan_of(form: Form, count: int, **fields: int | float) -> Plan:
     return Plan(model=form.model, keys=keys, processes=4, anomalies=counts, **asked)  # type: ignore[arg-type]  # whole numbers, but for the rate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_everything_that_is_planted_is_found(form: Form, tmp_path: Path) -> None:
     """Of each kind all that was planted is found, with its severity, and nothing that was not planted."""

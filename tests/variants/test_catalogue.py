@@ -93,6 +93,7 @@ def test_a_directed_variant_has_a_schedule_and_an_anomaly(variant: DirectedVaria
     assert DIRECTED[variant.schedule.name] is variant.schedule
 
 
+@pytest.mark.slow
 def test_replica_start_knows_no_variant() -> None:
     """No option of ``replica start`` names a variant, and its process imports nothing of this package."""
     names = {option for parameter in start_command().params for option in parameter.opts}

@@ -44,6 +44,7 @@ def outcome_of(options: SimOptions) -> Outcome:
     return simulate(options).outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed", "violation"), CONVICTED, ids=[name for name, _, _ in CONVICTED])
 def test_a_seed_convicts_a_wrong_protocol_and_not_the_right_one(name: str, seed: int, violation: str) -> None:
     """The wrong protocol breaks a promise in the world of this seed, and the right one keeps them all there."""
@@ -55,6 +56,7 @@ def test_a_seed_convicts_a_wrong_protocol_and_not_the_right_one(name: str, seed:
     assert right.verdict is Verdict.VALID, right.reasons
 
 
+@pytest.mark.slow
 def test_a_lease_for_every_question_is_convicted_of_clocks_that_stand_still_and_of_nothing_else() -> None:
     """With the same partitions at the same times, and clocks that run, its answers are never old."""
     options = resolved(SimOptions(seed=2, world=WorldKind.GROUP, variant="lease-read-under-a-paused-clock"))

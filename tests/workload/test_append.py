@@ -122,6 +122,7 @@ async def test_a_definite_failure_does_not(tmp_path: Path) -> None:
     assert not failed & {value for log in system.logs.values() for value in log}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acks", [1, 0, None])
 async def test_an_append_that_asks_for_less_says_so(acks: int | None, tmp_path: Path) -> None:
     """What was asked for stands in the invocation of each append, and nowhere where it was all."""

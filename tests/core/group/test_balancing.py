@@ -11,10 +11,11 @@ from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from tests.core.group.bench import GroupBench, add, leading_bench
-from tests.core.group.cluster import GroupCluster, Node
+from tests.core.group.cluster import GroupCluster
 from tests.core.group.convictions import BALANCED, an_attempt_in_vain_is_not_soon_repeated, keep_up, round_of
 from tests.core.scenarios import follow, lead, reply_of
 from tests.core.test_raft_transfer import transfer
+from tests.core.virtual import Node
 
 NAMES = tuple(TopicPartition(f"group-{letter}", 0) for letter in "abcde")
 
@@ -41,6 +42,7 @@ def hands_over(bench: GroupBench) -> bool:
     return bench.log.is_handing_over
 
 
+@pytest.mark.slow
 def test_groups_end_up_spread_over_the_replicas() -> None:
     """Five groups on three replicas are led by two, two and one; killed, one's go to the others, and come back."""
     cluster = GroupCluster(names=NAMES, group=GroupConfig(leader_imbalance_check_interval_seconds=5))

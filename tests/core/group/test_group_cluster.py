@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -15,7 +16,9 @@ from replica.errors import ErrorCode
 from replica.machines import OpenSession, SessionCommand, SessionId, decode_outcome
 from tests.core.group.bench import STALE, add, apply, ask, replies_of
 from tests.core.group.clients import Asking, Counting
-from tests.core.group.cluster import Climate, GroupCluster
+from tests.core.group.cluster import GroupCluster
+from tests.core.virtual import Climate
+from tests.depth import breaks
 
 QUIET = GroupConfig(tick_interval_ms=INT32_MAX)
 
@@ -183,6 +186,7 @@ def test_a_question_that_waits_for_news_follows_the_log() -> None:
 SEEDS = range(8)
 
 
+@pytest.mark.slow
 def test_replicas_agree_and_clients_see_no_contradiction() -> None:
     """At equal offsets states are equal, whatever was lost, crashed or loaded; and all of that has happened."""
     happened = [replicas_agree_and_clients_see_no_contradiction(Rules, seed) for seed in SEEDS]
@@ -199,16 +203,15 @@ def test_replicas_agree_and_clients_see_no_contradiction() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "of_8"),
     [
-        groups.ReadsWithoutAsking,
-        groups.ReadsBeforeApplying,
-        groups.SnapshotOneOff,
-        groups.SessionsNotInSnapshot,
+        (groups.ReadsWithoutAsking, 8),
+        (groups.ReadsBeforeApplying, 6),
+        (groups.SnapshotOneOff, 7),
+        (groups.SessionsNotInSnapshot, 7),
     ],
 )
-def test_wrong_rules_are_seen_by_chance_too(wrong: type[Rules]) -> None:
-    """Clients or replicas contradict each other within a few seeds, without a story."""
-    with pytest.raises(AssertionError):
-        for seed in range(20):
-            replicas_agree_and_clients_see_no_contradiction(wrong, seed)
+def test_wrong_rules_are_seen_by_chance_too(wrong: type[Rules], of_8: int) -> None:
+    """Clients or replicas contradict each other by so many of eight seeds, without a story."""
+    found = [breaks(partial(replicas_agree_and_clients_see_no_contradiction, wrong, seed)) for seed in SEEDS]
+    assert sum(found) >= of_8

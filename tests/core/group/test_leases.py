@@ -20,11 +20,12 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch
 from tests.core.group import convictions, wrong_rules
 from tests.core.group.bench import LEASE, GroupBench, add, answer_of, ask, leading_bench, replies_of
-from tests.core.group.cluster import CONFIG, GroupCluster, Node
+from tests.core.group.cluster import GroupCluster
 from tests.core.group.convictions import LEASE_MS, LEASES, LEASES_START_MS, leasing_bench, round_of
 from tests.core.group.test_group_cluster import reply_in
 from tests.core.harness import Bench, disk_id, stored
 from tests.core.scenarios import answer_fetch, end, fetch_error, leader_bench, records, reply_of, vote, voted
+from tests.core.virtual import CONFIG, Node
 
 EQUAL = QuorumConfig(
     election_timeout_ms=3000,
@@ -260,7 +261,7 @@ def clocks_that_differ(rules: Callable[[], Rules], *, percent: int) -> None:
     The leader has another lease first: clocks that are set to another speed jump. With this seed the first voter that
     gives the leader up asks when the other has done so as well.
     """
-    cluster = GroupCluster(4, rules=rules, group=LEASES, config=EQUAL)
+    cluster = GroupCluster(13, rules=rules, group=LEASES, config=EQUAL)
     leader = cluster.wait_leader()
     for node in cluster.running():
         if node is not leader:

@@ -14,9 +14,10 @@ from replica.ids import ReplicaId, SnapshotId
 from replica.machines import AppliedLog, EncodedState
 from replica.machines.counter import Counter
 from tests.core.group.bench import GroupBench, add, leading_bench
-from tests.core.group.cluster import GroupCluster, Node
+from tests.core.group.cluster import GroupCluster
 from tests.core.harness import CLUSTER, CONFIG, LOG, disk_id
 from tests.core.scenarios import fetch, fetched
+from tests.core.virtual import Node
 
 BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
 PADDING = 20_000

@@ -10,9 +10,11 @@ from replica.core import messages as m
 from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
 from tests.core.group.bench import LEASE, add, ask, leading_bench, replies_of
-from tests.core.group.cluster import GroupCluster, Node
+from tests.core.group.cluster import GroupCluster
 from tests.core.scenarios import commit, reply_of
 from tests.core.test_raft_transfer import transfer
+from tests.core.virtual import Node
+from tests.depth import seeds
 
 
 def test_no_command_is_taken_during_a_transfer() -> None:
@@ -51,7 +53,7 @@ def test_a_transfer_leaves_no_command_open() -> None:
     assert (reply_of(bench, handing_over).error, bench.role) == (ErrorCode.NONE, "resigned")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_target_leads_and_no_command_is_lost(seed: int) -> None:
     """Handed from one to the next, with commands all the time, each is led at once and counts on."""
     cluster = GroupCluster(seed, group=GroupConfig(lease_reads=True, auto_leader_rebalance_enable=False))
