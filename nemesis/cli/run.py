@@ -40,7 +40,7 @@ CONCURRENCY_DEFAULT = 10
 RATE_DEFAULT = 200.0
 DEMO_SEED = 7
 
-_store = click.option(
+store_option = click.option(
     "--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"), show_default=True
 )
 
@@ -71,7 +71,7 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Operations a second. [default: 200]")
 @click.option("--stop-at-anomaly", is_flag=True, help="Judge while it goes on, and stop when something is wrong.")
 @cluster_options
-@_store
+@store_option
 @engine_option
 @master_option
 @junit_option
@@ -100,7 +100,7 @@ def run(
 
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), default=DEMO_SEED, show_default=True)
-@_store
+@store_option
 @engine_option
 @master_option
 def demo(seed: int, store: Path, engine: str | None, master: str) -> int:

@@ -1,4 +1,4 @@
-"""The options that say what the clients of a run do; ``run`` and ``soak`` take the same.
+"""The options that say what the clients of a run do.
 
 Owns their names and defaults, and the cluster that a workload on objects needs: one with the store and without topics.
 """
@@ -62,13 +62,6 @@ def workload_options(command: CommandT) -> CommandT:
     for option in reversed(OPTIONS):
         command = option(command)
     return command
-
-
-def words_of_workload(given: Mapping[str, Any]) -> list[str]:
-    """The words by which these options are given again."""
-    names = ("system", "workload", *OF_OBJECTS)
-    words = [word for name in names if given[name] is not None for word in (f"--{name}", str(given[name]))]
-    return [*words, *(["--strict-acks"] if given["strict_acks"] else [])]
 
 
 def workload_asked(given: Mapping[str, Any]) -> Workload:

@@ -9,7 +9,6 @@ import click
 import pytest
 
 from nemesis.cli.run import plan, run
-from nemesis.cli.soak import command_of, soak
 from nemesis.drawing import flip_flop_schedule, random_schedule
 from nemesis.faults.catalogue import PACKAGES, USUAL
 from nemesis.faults.needs import Need
@@ -117,20 +116,3 @@ def test_when_another_system_flushes_cannot_be_said() -> None:
     """An option that only our replicas have is refused, not passed over."""
     with pytest.raises(click.UsageError, match="--log-flush is an option of our own replicas"):
         plan(asked("--system", "redis", "--workload", "register", "--log-flush", "os"))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--nemesis", "kill:2,kill-at,power-loss", "--log-flush", "os"),
-        ("--nemesis", "clock-drift,burst"),
-        ("--nemesis", "kill,delay", "--flip-flop"),
-    ],
-)
-def test_a_sweep_with_them_is_repeated_by_its_command(words: tuple[str, ...]) -> None:
-    """Weights, turns and what the faults need stand in the command that repeats one seed of a sweep."""
-    given = dict(soak.make_context("soak", ["--seeds", "3", *words]).params)
-
-    again = plan(run.make_context("run", command_of(3, given)[2:]).params)
-
-    assert again == plan(asked(*words, "--time-limit", str(given["time_limit"])))

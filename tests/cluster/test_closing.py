@@ -124,7 +124,6 @@ def test_a_sweep_goes_on_after_a_run_that_has_not_begun(tmp_path: Path, engine: 
     done = nemesis("soak", *words, "--store", str(tmp_path / "store"), "--output", str(output))
     assert done.returncode == Exit.UNKNOWN, done.stderr
     rows = json.loads(output.read_text())["runs"]
-    assert [(row["seed"], row["verdict"], row["reasons"][-1]) for row in rows] == [
-        (seed, "unknown", f"{engine.folder}/{REFUSED}") for seed in (1, 2)
-    ]
+    assert [(row["seed"], row["verdict"]) for row in rows] == [(1, "unknown"), (2, "unknown")]
+    assert all(f"{engine.folder}/{REFUSED}" in row["reasons"][-1] for row in rows)
     assert engine.left == []
