@@ -26,15 +26,16 @@ from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import System, UnsupportedError
+from nemesis.cluster.system import System
+from nemesis.errors import UnsupportedError
 from nemesis.faults.catalogue import PACKAGES
-from nemesis.faults.injector import Injector, is_set_within
 from nemesis.faults.needs import Need
 from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.workloads import TEST_NAME, Workload
 from nemesis.history.writer import HistoryWriter
-from nemesis.schedule import Schedule
+from nemesis.schedules.injector import Injector, is_set_within
+from nemesis.schedules.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, shows_logs
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.workload.append import AppendWorkload

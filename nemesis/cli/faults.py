@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import click
 
-from nemesis.drawing import flip_flop_schedule, random_schedule
 from nemesis.faults.catalogue import PACKAGES, USUAL
-from nemesis.schedule import Schedule
+from nemesis.schedules.drawn import flip_flop_schedule, random_schedule
+from nemesis.schedules.schedule import Schedule
 
 NO_FAULTS = "none"
 WEIGHT_MAX = 100

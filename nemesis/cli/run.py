@@ -28,8 +28,8 @@ from nemesis.cli.progress import progress_shown
 from nemesis.cli.workload import KEYS_DEFAULT, cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.catalogue import USUAL, needed_by
-from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
-from nemesis.schedule import Schedule, schedule_from_json
+from nemesis.schedules.directed import DEMO, DIRECTED, SHAPES
+from nemesis.schedules.schedule import Schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def record_and_judge(
 def _recorded(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> bool:
     """Record; whether nobody interrupted it."""
     from nemesis.cluster.closing import notes_of, told
-    from nemesis.cluster.system import NodeFailedError
+    from nemesis.errors import NodeFailedError
 
     try:
         asyncio.run(_record(folder, options, schedule, wait))

@@ -25,10 +25,12 @@ from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines
 from nemesis.cluster.memory import KILLED_BY_MEMORY, ReplicaMemory
 from nemesis.cluster.moves import ReplicaMoves
 from nemesis.cluster.replica_options import OS, ReplicaOptions
-from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report, SystemLinks
+from nemesis.cluster.system import Dump, ReplicaState, Report
 from nemesis.cluster.topic_client import TopicClient
 from nemesis.cluster.voters import QuorumVoters
 from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState, SystemLinks
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, decide
 from nemesis.history.record_batches import DamagedError
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
 from nemesis.simulator.appointees import AppointeeAmbush

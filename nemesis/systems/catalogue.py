@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.systems.programs import full_path
 
 if TYPE_CHECKING:

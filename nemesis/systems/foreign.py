@@ -21,17 +21,9 @@ from nemesis.cluster.faketime import OFFSET_NAME, faked_by, set_offset, why_no_f
 from nemesis.cluster.host import Host
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.store import StoreClient
-from nemesis.cluster.system import (
-    ClusterState,
-    Dump,
-    LogClient,
-    NodeFailedError,
-    ReplicaState,
-    Report,
-    SystemLinks,
-    SystemVoters,
-    UnsupportedError,
-)
+from nemesis.cluster.system import Dump, LogClient, ReplicaState, Report
+from nemesis.errors import NodeFailedError, UnsupportedError
+from nemesis.faults.breakable import ClusterState, SystemLinks, SystemVoters
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.faults.needs import Need

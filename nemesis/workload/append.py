@@ -13,7 +13,8 @@ import asyncio
 from random import Random
 from typing import Any
 
-from nemesis.cluster.system import LogClient, NotDoneError, Polled, System, UnknownOutcomeError
+from nemesis.cluster.system import LogClient, Polled, System
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.history import APPEND, POLL, EventType, PolledRecord
 from nemesis.workload.pace import Load, Pace
 from nemesis.workload.recorder import Recorder

@@ -12,17 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nemesis.cluster.system import (
-    ClusterState,
-    Dump,
-    NodeFailedError,
-    NotDoneError,
-    PartitionState,
-    ReplicaState,
-    Report,
-    System,
-    UnknownOutcomeError,
-)
+from nemesis.cluster.system import Dump, ReplicaState, Report, System
+from nemesis.errors import NodeFailedError, NotDoneError, UnknownOutcomeError
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.history import DUMP, FINAL_ISR, FINAL_READ, EventType, ReplicaEvent, ReplicaLogBatch
 from nemesis.history.writer import HistoryWriter
 from nemesis.workload.append import polled_fields

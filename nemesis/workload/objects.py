@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, Protocol
 
 from nemesis.cluster.store import Answer, StoreClient
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.history import READ, EventType
 from nemesis.workload.pace import Load, Pace
 from nemesis.workload.recorder import Recorder

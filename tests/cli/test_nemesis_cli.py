@@ -19,12 +19,12 @@ from nemesis.cli.exit import Exit, UnsupportedError, exit_code_of
 from nemesis.cli.run import plan, run
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.drawing import random_schedule
 from nemesis.faults.catalogue import USUAL
-from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
 from nemesis.history import Workload
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
-from nemesis.schedule import schedule_from_json
+from nemesis.schedules.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
+from nemesis.schedules.drawn import random_schedule
+from nemesis.schedules.schedule import schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 from tests.checks.histories import append, final_isr, poll, replica_log
 from tests.checks.simulation import Run

@@ -9,10 +9,10 @@ import click
 import pytest
 
 from nemesis.cli.run import plan, run
-from nemesis.drawing import flip_flop_schedule, random_schedule
 from nemesis.faults.catalogue import PACKAGES, USUAL
 from nemesis.faults.needs import Need
 from nemesis.runner import SERVER_IN_HAND, SMALL_SEGMENT_BYTES
+from nemesis.schedules.drawn import flip_flop_schedule, random_schedule
 
 
 def asked(*words: str) -> dict[str, Any]:

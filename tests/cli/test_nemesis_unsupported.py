@@ -12,7 +12,7 @@ from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
 from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.targets import Role
-from nemesis.schedule import Inject, Schedule, Step
+from nemesis.schedules.schedule import Inject, Schedule, Step
 from tests.cli.commands import nemesis
 
 

@@ -16,10 +16,10 @@ from nemesis.cluster.links import Links
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 from nemesis.plugin.cluster import Cluster, ClusterError
 from nemesis.runner import RunOptions, record_run
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from tests.cli.commands import nemesis
 from tests.cluster.fake_engine import Fake, fake_engine
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.drawing import flip_flop_schedule, random_schedule
 from nemesis.faults.catalogue import FAMILIES
-from nemesis.schedule import Schedule
+from nemesis.schedules.drawn import flip_flop_schedule, random_schedule
+from nemesis.schedules.schedule import Schedule
 
 GOLDEN = Path(__file__).parent / "drawn"
 """For each family a file with the hashes of what its faults have drawn, by their words."""

@@ -11,7 +11,7 @@ from nemesis.faults.impairments import Between, Delay, Impairments, NetworkFault
 from nemesis.faults.links import CLIENTS, Link
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.schedule import Inject, Step
+from nemesis.schedules.schedule import Inject, Step
 from nemesis.simulator.schedule_lines import line_of, step_of
 
 THREE = (1, 2, 3)

@@ -12,16 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.drawing import (
-    FIRST_FAULT_S,
-    LEADERLESS_S,
-    TIME_LIMIT_S_MIN,
-    flip_flop_schedule,
-    random_schedule,
-)
 from nemesis.faults.bursts import Burst
 from nemesis.faults.catalogue import PACKAGES, USUAL, fault_from_json
-from nemesis.faults.directed import DIRECTED
 from nemesis.faults.disks import RECOVERY_S, PowerLoss
 from nemesis.faults.fault import FAULT_S
 from nemesis.faults.moves import Course, Reassign
@@ -32,14 +24,22 @@ from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.rolling import ROLLING_S, RollingRestart
 from nemesis.faults.targets import Role
 from nemesis.faults.voters import REPLACED_S, ChangeVoters, VoterChange
-from nemesis.schedule import Heal, Inject, Schedule, Step, schedule_from_json
+from nemesis.schedules.directed import DIRECTED
+from nemesis.schedules.drawn import (
+    FIRST_FAULT_S,
+    LEADERLESS_S,
+    TIME_LIMIT_S_MIN,
+    flip_flop_schedule,
+    random_schedule,
+)
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step, schedule_from_json
 
 seeds = st.integers(min_value=0, max_value=2**63)
 package_lists = st.lists(st.sampled_from(list(PACKAGES)), min_size=1, max_size=4)
 limits = st.floats(min_value=TIME_LIMIT_S_MIN, max_value=120)
 
 PROGRAM = """
-from nemesis.drawing import random_schedule
+from nemesis.schedules.drawn import random_schedule
 from nemesis.faults.catalogue import PACKAGES
 print(random_schedule(seed=7, packages=list(PACKAGES), time_limit_s=60).to_json())
 """

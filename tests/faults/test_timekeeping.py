@@ -9,10 +9,10 @@ import pytest
 
 from nemesis.faults.bursts import Burst
 from nemesis.faults.dials import Dials
-from nemesis.faults.injector import Injector
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import ClockFault, DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
 from nemesis.workload.pace import Load
 from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording

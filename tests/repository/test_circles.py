@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 
 REMAINING: Mapping[tuple[str, str], str] = {
-    ("faults", "cluster"): "families strike a System, and a System says which faults it can be struck by",
     ("faults", "workload"): "what families do is recorded, and told to the clients, whose client is the System's",
-    ("faults", "schedule"): "the injector does the steps of a schedule, whose steps are faults",
 }
 """Who imports whom, against the way of the data."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nemesis.history import APPEND, FINAL_READ, EventType
-from nemesis.schedule import Inject, Schedule
+from nemesis.schedules.schedule import Inject, Schedule
 from nemesis.simulator.case import directive_of, options_of
 from nemesis.simulator.climate import CALM, Climate, Weather
 from nemesis.simulator.cluster_census import ClusterRare

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from nemesis.history import INCREMENT, READ, EventType
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.case import directive_of, options_of
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.corpus import repeat_command, row_of

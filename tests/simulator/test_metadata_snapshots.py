@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import force_setattr, replace
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate

@@ -13,7 +13,7 @@ from nemesis.faults.partitions import Partition
 from nemesis.faults.processes import Pause, Stop
 from nemesis.faults.shapes import Shape
 from nemesis.faults.timekeeping import JumpClock, StopClock
-from nemesis.schedule import Heal, Inject, Name, Step
+from nemesis.schedules.schedule import Heal, Inject, Name, Step
 from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.node import Crash, Node

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, REFUSALS_SHARE, Climate
 from nemesis.simulator.climate_fields import CALM_CLIMATES
 from nemesis.simulator.cluster_census import ClusterRare

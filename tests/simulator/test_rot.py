@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from nemesis.disks.simulated_files import PowerLossError
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate

@@ -10,7 +10,7 @@ import pytest
 
 from nemesis.faults.damage import DamageDisk
 from nemesis.history import APPEND, FINAL_READ, NEMESIS_PROCESS, EventType
-from nemesis.schedule import Inject
+from nemesis.schedules.schedule import Inject
 from nemesis.simulator.census import Rare
 from nemesis.simulator.climate import Weather, draw_climate, with_lying_disks
 from nemesis.simulator.plan import draw_schedule

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nemesis.faults.simulated import DelayMetadata
 from nemesis.faults.targets import Role
-from nemesis.schedule import Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
 from nemesis.simulator.group_census import GroupRare
 from nemesis.simulator.group_climate import STORE, GroupClimate

@@ -11,7 +11,7 @@ import pytest
 from nemesis.cluster.system import Appended, Polled, ReplicaState
 from nemesis.history.writer import HistoryWriter
 from nemesis.runner import OpenRun, RunOptions
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.workload.ending import ReportWriter
 from nemesis.workload.recorder import Clock
 from tests.workload.fake_system import FakeClient, FakeSystem

@@ -14,14 +14,15 @@ from dataclasses import replace
 from random import Random
 from typing import Any, assert_never
 
-from nemesis.cluster.system import ClusterState, System
+from nemesis.cluster.system import System
+from nemesis.faults.breakable import ClusterState
 from nemesis.faults.casting import Casting, leader_of
 from nemesis.faults.catalogue import FAMILIES
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, Struck
 from nemesis.faults.fault import Fault
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import InvalidTargetError
-from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.workload.pace import Load
 from nemesis.workload.recorder import Recorder
 

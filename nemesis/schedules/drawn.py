@@ -19,7 +19,7 @@ from random import Random
 
 from nemesis.faults.catalogue import PACKAGES
 from nemesis.faults.fault import FAULT_S, Fault
-from nemesis.schedule import Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
 
 Package = type[Fault]
 TIME_LIMIT_S_MIN = 6.0
