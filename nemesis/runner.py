@@ -28,7 +28,7 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import System
 from nemesis.errors import UnsupportedError
-from nemesis.faults.catalogue import PACKAGES
+from nemesis.faults.catalogue import KINDS
 from nemesis.faults.needs import Need
 from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, METADATA_LOG, POLL, READ, EventType
 from nemesis.history.stopped import Found, Stopped, write_stopped
@@ -197,9 +197,7 @@ def _new_cluster(folder: Path, options: RunOptions) -> ReplicaCluster | ForeignS
 
 
 def _check_supported(system: System, options: RunOptions, schedule: Schedule) -> None:
-    asked = {fault.kind: fault.need for fault in schedule.faults} | {
-        word: PACKAGES[word].need for word in options.nemesis
-    }
+    asked = {fault.kind: fault.need for fault in schedule.faults} | {word: KINDS[word].need for word in options.nemesis}
     reasons = {kind: system.lacks(need) for kind, need in asked.items()}
     said = [f"{name}: {why}" for name, why in reasons.items() if why is not None]
     if said:

@@ -1,6 +1,6 @@
 """``nemesis run`` and ``nemesis demo``: record a run and judge it.
 
-Owns the options, and what follows from which: a variant brings its directed schedule, unless a schedule or packages are
+Owns the options, and what follows from which: a variant brings its directed schedule, unless a schedule or kinds are
 asked for.
 """
 
@@ -23,8 +23,8 @@ from nemesis.cli.cluster import cluster_options, enter_network, replica_options
 from nemesis.cli.exit import Exit
 from nemesis.cli.faults import drawn_schedule, flip_flop_option, nemesis_option
 from nemesis.cli.follow import check_can_follow, first_anomaly, followed
-from nemesis.cli.judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli.progress import progress_shown
+from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli.workload import KEYS_DEFAULT, cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.catalogue import USUAL, needed_by
@@ -116,16 +116,16 @@ def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
 
     seed = SystemRandom().getrandbits(32) if given["seed"] is None else given["seed"]
     workload = workload_asked(given)
-    schedule, packages = _plan_schedule(given, seed)
+    schedule, kinds = _plan_schedule(given, seed)
     given = given | _shaped_for(schedule, given)
-    needs = schedule.needs | needed_by(packages)
+    needs = schedule.needs | needed_by(kinds)
     cluster = cluster_for(workload, replica_options(given), given, needs)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
     cluster = in_hand(cluster, needs)
     options = RunOptions(
         seed=seed,
-        nemesis=tuple(packages),
+        nemesis=tuple(kinds),
         variant=given["variant"],
         system=given["system"],
         workload=workload,
@@ -147,23 +147,23 @@ def _shaped_for(schedule: Schedule, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[str, ...]]:
-    """The schedule that was asked for, and the packages that it was made of, if any."""
+    """The schedule that was asked for, and the kinds that it was made of, if any."""
     asked: Schedule | None = given["schedule"]
-    packages: tuple[str, ...] | None = given["nemesis"]
-    if asked is not None and packages is not None:
+    kinds: tuple[str, ...] | None = given["nemesis"]
+    if asked is not None and kinds is not None:
         raise click.UsageError("--schedule and --nemesis exclude each other: a schedule says which faults there are")
     if asked is not None and given["flip_flop"]:
         raise click.UsageError("--schedule and --flip-flop exclude each other: a schedule says what comes when")
-    if asked is None and packages is None and given["variant"] is not None:
+    if asked is None and kinds is None and given["variant"] is not None:
         asked = directed_schedule(given)
     time_limit_s: float | None = given["time_limit"]
     if asked is not None:
         return asked if time_limit_s is None else _lasting(asked, time_limit_s), ()
-    chosen = USUAL if packages is None else packages
+    chosen = USUAL if kinds is None else kinds
     try:
         limit_s = TIME_LIMIT_S_DEFAULT if time_limit_s is None else time_limit_s
         flip_flop = given["flip_flop"]
-        return drawn_schedule(seed=seed, packages=chosen, time_limit_s=limit_s, flip_flop=flip_flop), chosen
+        return drawn_schedule(seed=seed, kinds=chosen, time_limit_s=limit_s, flip_flop=flip_flop), chosen
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

@@ -17,8 +17,8 @@ from typing import Any
 from nemesis.cluster.closing import closed_by
 from nemesis.cluster.control import Control
 from nemesis.cluster.deaths import death_of
-from nemesis.cluster.disks import ReplicaDisks
 from nemesis.cluster.groups import group_states
+from nemesis.cluster.hindered_disks import ReplicaDisks
 from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
 from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines

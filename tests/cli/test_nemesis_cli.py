@@ -254,7 +254,7 @@ def test_a_variant_without_a_schedule_is_refused() -> None:
 
 
 def test_a_variant_brings_its_schedule() -> None:
-    """A variant alone runs under its directed schedule; with packages or a schedule it runs under those."""
+    """A variant alone runs under its directed schedule; with kinds or a schedule it runs under those."""
     alone, options = plan(DEFAULTS | {"variant": "ack-before-replication"})
     packaged, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "nemesis": ("kill",)})
     scheduled, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "schedule": DEMO})
@@ -343,10 +343,10 @@ def test_idempotence_goes_with_all_acks(acks: str, asked: bool | None, expected:
 
 
 def test_all_packages_are_the_default() -> None:
-    """Without any wish the usual packages are drawn from for 30 seconds; ``none`` draws from none."""
+    """Without any wish the usual kinds are drawn from for 30 seconds; ``none`` draws from none."""
     schedule, options = plan(DEFAULTS)
 
-    assert schedule == random_schedule(seed=3, packages=USUAL, time_limit_s=30)
+    assert schedule == random_schedule(seed=3, kinds=USUAL, time_limit_s=30)
     assert options.nemesis == USUAL
     assert plan(DEFAULTS | {"nemesis": ()})[0].steps == ()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cluster.disks import AFTERMATH_NS, ReplicaDisks
+from nemesis.cluster.hindered_disks import AFTERMATH_NS, ReplicaDisks
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.system import Report
 from nemesis.disks.damage import DiskPart

@@ -95,13 +95,13 @@ def test_a_sweep_runs_its_matrix(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_seeds_need_no_file(tmp_path: Path) -> None:
-    """Each seed is one row with its verdict and counts, in the order in which they were given."""
+    """A seed is one row with its verdict and counts, and its run is that of its command."""
     store = tmp_path / "store"
-    load = ("--time-limit", "8", "--rate", "50", "--concurrency", "3", "--topics", "2")
-    words = ("soak", "--seeds", "3,1", *load, "--store", str(store), "--must-see", "leader-changes", "--keep-all")
-    done = execute(words, 4 * PATIENCE_S)
+    load = ("--time-limit", "6", "--rate", "50", "--concurrency", "3", "--topics", "2")
+    words = ("soak", "--seeds", "3", *load, "--store", str(store), "--must-see", "leader-changes", "--keep-all")
+    done = execute(words, PATIENCE_S)
     rows = json.loads((store / "soak.json").read_text())["runs"]
-    assert [(row["seed"], row["verdict"]) for row in rows] == [(3, "valid"), (1, "valid")], done.out
+    assert [(row["seed"], row["verdict"]) for row in rows] == [(3, "valid")], done.out
     assert all(row["stats"]["acked_checked"] > 0 and (Path(row["run"]) / "report.html").exists() for row in rows)
     assert all(row["stats"]["leader_elections"] >= 4 for row in rows), "each of four partitions has had a leader"
     test = json.loads((Path(rows[0]["run"]) / "test.json").read_text())

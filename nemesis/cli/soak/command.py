@@ -20,13 +20,13 @@ from nemesis.ci.command import execute
 from nemesis.ci.judged import worst
 from nemesis.ci.telling import tell_ci
 from nemesis.cli.exit import VERDICT_EXITS
-from nemesis.cli.judge import junit_option, master_option
 from nemesis.cli.run import plan, run, store_option
 from nemesis.cli.settings import setting_options, settings_given, words_of
 from nemesis.cli.soak.document import SEEDS_MAX, Sweep, SweepError, read_sweep
 from nemesis.cli.soak.matrix import RUNS_MAX, Cell, cells_of, count_of
 from nemesis.cli.soak.play import COUNTED, Play, Played
 from nemesis.cli.soak.table import table_of
+from nemesis.cli.verdicts import junit_option, master_option
 
 ROUNDS_MAX = 10_000
 NAME = "soak"
