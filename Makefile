@@ -41,18 +41,18 @@ help:
 demo: java $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis demo
 
-soak: java $(INSTALLED) $(GENERATED)
+soak: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --nemesis partition,kill,pause,rolling-restart \
 		--nodes 3 --topics 3 --partitions 4 --replication-factor 3 --min-insync-replicas 2 --acks all --idempotence
 
-soak-membership: java $(INSTALLED) $(GENERATED)
+soak-membership: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --workload register --nemesis partition,kill,pause,membership \
 		--must-see leader-changes,snapshots-installed,membership-changes --output store/soak-membership.json
 
 POWER_LOSSES = --seeds 1-20 --time-limit 30 --nemesis power-loss
 
 # Replicas that acknowledge before they flush must be found out: an invalid run, and so status 1.
-soak-power-loss: java $(INSTALLED) $(GENERATED)
+soak-power-loss: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak $(POWER_LOSSES) --output store/soak-power-loss.json
 	$(BIN)/nemesis soak $(POWER_LOSSES) --log-flush os --output store/soak-power-loss-unflushed.json; test $$? -eq 1
 

@@ -1,6 +1,6 @@
 """Nemesis: break a replicated log on purpose, record everything, and judge whether every promise was kept.
 
-The way of a fault, room by room: ``schedule`` (a seed becomes timed steps) -> ``runner`` (a run from its folder to its
+The way of a fault, room by room: ``schedules`` (a seed becomes timed steps) -> ``runner`` (a run from its folder to its
 verdict) over ``cluster`` (real processes and the links between them, all of which can be broken; ``systems`` that are
 not ours as well) with ``faults`` (what is done to them, and to their ``disks``) while ``workload`` appends and polls ->
 ``history`` (what happened, on disk) -> ``checks`` and ``pipeline`` (operations, anomalies, ``verdict``) -> ``report``

@@ -13,7 +13,7 @@ from typing import Any
 from nemesis.cluster.faketime import why_no_faketime
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_probe import TRIALS, probed
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.faults.catalogue import FAULTS
 from nemesis.pipeline.java import java_available
 from nemesis.systems.catalogue import SYSTEMS, missing

@@ -25,9 +25,9 @@ from nemesis.cluster.deaths import DIED
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import System, UnsupportedError
-from nemesis.faults.catalogue import PACKAGES
-from nemesis.faults.injector import Injector, is_set_within
+from nemesis.cluster.system import System
+from nemesis.errors import UnsupportedError
+from nemesis.faults.catalogue import KINDS
 from nemesis.faults.load import Load
 from nemesis.faults.needs import Need
 from nemesis.history import FINAL_READ, KILLED_FROM_OUTSIDE, POLL, READ, EventType
@@ -35,7 +35,8 @@ from nemesis.history.document import TEST_NAME
 from nemesis.history.recorder import Clock, Recorder
 from nemesis.history.stopped import Found, Stopped, write_stopped
 from nemesis.history.writer import HistoryWriter
-from nemesis.schedule import Schedule
+from nemesis.schedules.injector import Injector, is_set_within
+from nemesis.schedules.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, offer_of
 from nemesis.systems.offer import Offered
 from nemesis.workload.catalogue import USUAL
@@ -187,9 +188,7 @@ def _new_cluster(folder: Path, options: RunOptions) -> Offered:
 
 
 def _check_supported(system: System, options: RunOptions, schedule: Schedule) -> None:
-    asked = {fault.kind: fault.need for fault in schedule.faults} | {
-        word: PACKAGES[word].need for word in options.nemesis
-    }
+    asked = {fault.kind: fault.need for fault in schedule.faults} | {word: KINDS[word].need for word in options.nemesis}
     reasons = {kind: system.lacks(need) for kind, need in asked.items()}
     said = [f"{name}: {why}" for name, why in reasons.items() if why is not None]
     if said:

@@ -22,7 +22,7 @@ from benchmarks.peers.foreign import ForeignPeer
 from benchmarks.peers.system import MIN_IN_SYNC, NODES, VALUE, Ability, Answered, Durability
 from nemesis.cluster.host import Host
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.systems.kafka.jars import check_resolvable, resolve_jars
 from nemesis.systems.kafka.settings import (
     CLIENT_PORT,

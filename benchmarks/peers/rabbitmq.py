@@ -25,7 +25,7 @@ from benchmarks.peers.system import NODES, VALUE, Ability, Answered, Durability
 from nemesis.cluster.host import Host
 from nemesis.cluster.processes import NodeProcess
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import ClusterState
+from nemesis.faults.breakable import ClusterState
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.loopback import LoopbackHost
 from nemesis.systems.offer import Offer

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from nemesis.checks.anomalies import Anomaly
 from nemesis.checks.check import Check, Coverage, Found, LogCheck
-from nemesis.checks.judge import CheckOptions, Findings, judge_partitions, judge_transactions
 from nemesis.checks.promises import Checked, Kept
 from nemesis.checks.registry import BY_NAME, CHECKS, LOG_CHECKS
+from nemesis.checks.run_checks import CheckOptions, Findings, judge_partitions, judge_transactions
 from nemesis.checks.schemas import (
     ANOMALY_SCHEMA,
     COVERAGE_SCHEMA,

@@ -1,4 +1,4 @@
-"""What a run says to continuous integration, whoever has started it: pytest, a suite, or the command line.
+"""What a run says to continuous integration, whoever has started it: pytest, a sweep, or the command line.
 
 The way through: ``command`` (``nemesis`` as a process of its own, which ends whatever happens) -> ``judged`` (what it
 left in its folder, as one value) -> ``words`` (why it is not valid, in so many lines), ``junit`` (a file that every CI

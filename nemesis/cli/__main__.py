@@ -26,9 +26,8 @@ COMMANDS = {
     "run": "run",
     "shrink": "shrink",
     "sim": "sim",
-    "soak": "soak",
+    "soak": "soak.command",
     "story": "story",
-    "suite": "suite.command",
     "synth": "synth",
 }
 """The file beside this one that each subcommand is in."""

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from nemesis.cli.check_file import FileOptions, check_file, file_options
 from nemesis.cli.check_objects import check_objects, check_runs
 from nemesis.cli.follow import follow_and_tell, follow_option, patience_option
-from nemesis.cli.judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 
 _run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)

@@ -19,7 +19,7 @@ import click
 from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import judged_as_kafka, tell_kafka
 from nemesis.cli.exit import VERDICT_EXITS
-from nemesis.cli.judge import junit_written
+from nemesis.cli.verdicts import junit_written
 
 if TYPE_CHECKING:
     from nemesis.formats.reading import ReadHistory

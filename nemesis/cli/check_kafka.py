@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nemesis.cli.exit import VERDICT_EXITS
-from nemesis.cli.judge import junit_written
+from nemesis.cli.verdicts import junit_written
 
 if TYPE_CHECKING:
     from nemesis.pipeline.objects.workloads import WorkloadResults

@@ -16,7 +16,7 @@ from nemesis.cli.check_file import FileOptions, check_kafka_options, model_named
 from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import check_workloads
 from nemesis.cli.exit import VERDICT_EXITS
-from nemesis.cli.judge import junit_written
+from nemesis.cli.verdicts import junit_written
 
 if TYPE_CHECKING:
     from nemesis.ci.cases import Case

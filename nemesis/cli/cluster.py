@@ -1,6 +1,6 @@
 """The options that say what a cluster under test is made of: its size, its topics, its patience, its clients.
 
-Owns their names, their defaults, and the ReplicaOptions that are made of them; ``run`` and ``soak`` take the same.
+Owns their defaults, and the ReplicaOptions that are made of them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ OPTIONS = (
 """The topics' counts have no default of click's, for a directed schedule may want others; what is about our own
 replicas has none, to be refused where it is given and means nothing."""
 
-
 NAMES = (
     "cluster",
     *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
@@ -95,18 +94,6 @@ def enter_network(given: Mapping[str, Any], *, master: str = "local") -> None:
     if not master.startswith("local"):
         raise click.UsageError(f"--master {master} cannot be reached from the network of a cluster of the kind netns")
     enter()
-
-
-def words_of(given: Mapping[str, Any]) -> list[str]:
-    """The words by which these options are given again."""
-    words: list[str] = []
-    for name in NAMES:
-        value = given[name]
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
-        elif value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    return words
 
 
 def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:

@@ -90,11 +90,11 @@ def _refusing(command: Callable[[], object]) -> object:
     try:
         return command()
     except Exception as error:
-        from nemesis.cluster import system
+        from nemesis import errors
         from nemesis.pipeline.session import EngineUnavailableError
 
         if isinstance(error, EngineUnavailableError):
             raise refusal_of(error) from error
-        if isinstance(error, system.UnsupportedError):
+        if isinstance(error, errors.UnsupportedError):
             raise UnsupportedError(str(error)) from error
         raise

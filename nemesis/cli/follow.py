@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nemesis.cli.exit import VERDICT_EXITS, refusal_of
-from nemesis.cli.judge import LOCAL, SPARK, tell
+from nemesis.cli.verdicts import LOCAL, SPARK, tell
 
 if TYPE_CHECKING:
     from nemesis.history.stopped import Found

@@ -1,6 +1,6 @@
 """``nemesis run`` and ``nemesis demo``: record a run and judge it.
 
-Owns the options, and what follows from which: a variant brings its directed schedule, unless a schedule or packages are
+Owns the options, and what follows from which: a variant brings its directed schedule, unless a schedule or kinds are
 asked for.
 """
 
@@ -23,13 +23,13 @@ from nemesis.cli.cluster import cluster_options, enter_network, replica_options
 from nemesis.cli.exit import Exit
 from nemesis.cli.faults import drawn_schedule, flip_flop_option, nemesis_option
 from nemesis.cli.follow import check_can_follow, first_anomaly, followed
-from nemesis.cli.judge import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli.progress import progress_shown
+from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from nemesis.cli.workload import cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.catalogue import USUAL, needed_by
-from nemesis.faults.directed import DEMO, DIRECTED, SHAPES
-from nemesis.schedule import Schedule, schedule_from_json
+from nemesis.schedules.directed import DEMO, DIRECTED, SHAPES
+from nemesis.schedules.schedule import Schedule, schedule_from_json
 from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
 from nemesis.workload.catalogue import ON_OBJECTS
 from nemesis.workload.workload import KEYS_DEFAULT
@@ -42,7 +42,7 @@ CONCURRENCY_DEFAULT = 10
 RATE_DEFAULT = 200.0
 DEMO_SEED = 7
 
-_store = click.option(
+store_option = click.option(
     "--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"), show_default=True
 )
 
@@ -73,7 +73,7 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Operations a second. [default: 200]")
 @click.option("--stop-at-anomaly", is_flag=True, help="Judge while it goes on, and stop when something is wrong.")
 @cluster_options
-@_store
+@store_option
 @engine_option
 @master_option
 @junit_option
@@ -103,7 +103,7 @@ def run(
 
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), default=DEMO_SEED, show_default=True)
-@_store
+@store_option
 @engine_option
 @master_option
 def demo(seed: int, store: Path, engine: str | None, master: str) -> int:
@@ -119,16 +119,16 @@ def plan(given: dict[str, Any]) -> tuple[Schedule, RunOptions]:
 
     seed = SystemRandom().getrandbits(32) if given["seed"] is None else given["seed"]
     workload = workload_asked(given)
-    schedule, packages = _plan_schedule(given, seed)
+    schedule, kinds = _plan_schedule(given, seed)
     given = given | _shaped_for(schedule, given)
-    needs = schedule.needs | needed_by(packages)
+    needs = schedule.needs | needed_by(kinds)
     cluster = cluster_for(workload, replica_options(given), given, needs)
     if given["variant"] is not None:
         cluster = replace(cluster, server=variant_server(given["variant"]))
     cluster = in_hand(cluster, needs)
     options = RunOptions(
         seed=seed,
-        nemesis=tuple(packages),
+        nemesis=tuple(kinds),
         variant=given["variant"],
         system=given["system"],
         workload=workload,
@@ -150,23 +150,23 @@ def _shaped_for(schedule: Schedule, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[str, ...]]:
-    """The schedule that was asked for, and the packages that it was made of, if any."""
+    """The schedule that was asked for, and the kinds that it was made of, if any."""
     asked: Schedule | None = given["schedule"]
-    packages: tuple[str, ...] | None = given["nemesis"]
-    if asked is not None and packages is not None:
+    kinds: tuple[str, ...] | None = given["nemesis"]
+    if asked is not None and kinds is not None:
         raise click.UsageError("--schedule and --nemesis exclude each other: a schedule says which faults there are")
     if asked is not None and given["flip_flop"]:
         raise click.UsageError("--schedule and --flip-flop exclude each other: a schedule says what comes when")
-    if asked is None and packages is None and given["variant"] is not None:
+    if asked is None and kinds is None and given["variant"] is not None:
         asked = directed_schedule(given)
     time_limit_s: float | None = given["time_limit"]
     if asked is not None:
         return asked if time_limit_s is None else _lasting(asked, time_limit_s), ()
-    chosen = USUAL if packages is None else packages
+    chosen = USUAL if kinds is None else kinds
     try:
         limit_s = TIME_LIMIT_S_DEFAULT if time_limit_s is None else time_limit_s
         flip_flop = given["flip_flop"]
-        return drawn_schedule(seed=seed, packages=chosen, time_limit_s=limit_s, flip_flop=flip_flop), chosen
+        return drawn_schedule(seed=seed, kinds=chosen, time_limit_s=limit_s, flip_flop=flip_flop), chosen
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -235,7 +235,7 @@ def record_and_judge(
 def _recorded(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> bool:
     """Record; whether nobody interrupted it."""
     from nemesis.cluster.closing import notes_of, told
-    from nemesis.cluster.system import NodeFailedError
+    from nemesis.errors import NodeFailedError
 
     try:
         asyncio.run(_record(folder, options, schedule, wait))

@@ -7,6 +7,7 @@ Owns the translation and what is refused before anything is started. The names a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import click
@@ -18,6 +19,8 @@ OVERHEAD_S_MAX = 300.0
 FINAL_TIME_LIMIT_S_DEFAULT = 45.0
 NOT_SETTINGS = frozenset({"nemesis", "store", "engine", "master", "junit"})
 """Options that say where and by whom, not what; and the one that has another name here."""
+NOT_OF_MANY = NOT_SETTINGS - {"nemesis"} | {"seed"}
+"""Options that many runs have no use for in common."""
 
 
 class SettingError(ValueError):
@@ -34,6 +37,23 @@ def names() -> tuple[str, ...]:
 
     options = [parameter.name for parameter in run.params if parameter.name]
     return (FAULTS, *(name for name in options if name not in NOT_SETTINGS))
+
+
+def setting_options() -> list[click.Parameter]:
+    """The options of ``run``, but ``--seed``, for another command: an option that is not given is ``None`` there, and
+    one that is given stays as it was written."""
+    from nemesis.cli.run import run
+
+    options = [copy(option) for option in run.params if option.name not in NOT_OF_MANY]
+    for option in options:
+        option.callback, option.default = None, None
+    return options
+
+
+def settings_given(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among the parameters of such a command, by their names here."""
+    named = {FAULTS if name == "nemesis" else name: value for name, value in given.items() if value is not None}
+    return {name: named[name] for name in names() if name in named}
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The options that say what the clients of a run do; ``run`` and ``soak`` take the same.
+"""The options that say what the clients of a run do.
 
 Owns their names and defaults, the refusal of what means nothing to the workload or to the system that was asked for,
 and the cluster that a workload on objects needs: one with the store and without topics.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nemesis.faults.catalogue import PACKAGES
+from nemesis.faults.catalogue import KINDS
 from nemesis.faults.needs import Need
 from nemesis.systems.catalogue import HIGHWATER, READS, SETTINGS, SYSTEMS, UnknownSystemError, fetch, offer_of
 from nemesis.workload.catalogue import ON_OBJECTS, USUAL, WORKLOADS
@@ -71,13 +71,6 @@ def workload_options(command: CommandT) -> CommandT:
     return command
 
 
-def words_of_workload(given: Mapping[str, Any]) -> list[str]:
-    """The words by which these options are given again."""
-    names = ("system", "workload", "keys", "reads")
-    words = [word for name in names if given[name] is not None for word in (f"--{name}", str(given[name]))]
-    return [*words, *(["--strict-acks"] if given["strict_acks"] else [])]
-
-
 def workload_asked(given: Mapping[str, Any]) -> type[Workload]:
     """The workload. Raises click.UsageError for options that it, or the system, has no use for."""
     workload, system = WORKLOADS[given["workload"]], given["system"]
@@ -116,7 +109,7 @@ def cluster_for(
 
     for need in (need for need in workload.refuses if need in needs):
         others = " or ".join(name for name, other in WORKLOADS.items() if need not in other.refuses)
-        words = " or ".join(word for word, fault in PACKAGES.items() if fault.need is need)
+        words = " or ".join(word for word, fault in KINDS.items() if fault.need is need)
         said = f"{words} means nothing to the workload {workload.name}: {workload.refuses[need]}"
         raise click.UsageError(f"{said}; give --workload {others}")
     if workload.name not in ON_OBJECTS:

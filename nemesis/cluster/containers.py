@@ -21,7 +21,7 @@ from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.netns_links import KernelLinks
 from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.processes_by_node import ProcessesByNode
-from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CONTROL
 from nemesis.faults.needs import Need
 from nemesis.reaper import LABEL, Reaper

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.errors import NodeFailedError, UnsupportedError
 
 ENGINE_VARIABLE = "NEMESIS_ENGINE"
 """Names the program to use, instead of these."""

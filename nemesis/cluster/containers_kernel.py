@@ -15,7 +15,7 @@ from contextlib import suppress
 from nemesis.cluster.netns_links import WHY_PROXIES_ONLY, lacked_by_kernel
 from nemesis.cluster.netns_rules import Shaped, filter_script, reset_words, shape_script, unshape_words
 from nemesis.cluster.netns_tools import ToolError, run_tool, tool
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 from nemesis.faults.links import CLIENTS
 from nemesis.faults.needs import IMPAIRED_LINKS, IN_SIMULATOR_ONLY, Need
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from nemesis.cluster.containers_engine import Engine, EngineError
 from nemesis.cluster.containers_kernel import ContainerKernel, why_not_entered
 from nemesis.cluster.netns_links import KernelLinks
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 from nemesis.faults.links import CLIENTS
 from nemesis.reaper import LABEL
 

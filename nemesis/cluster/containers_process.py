@@ -16,7 +16,7 @@ from pathlib import Path
 from nemesis.cluster.containers_engine import Engine, EngineError
 from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.processes import NodeProcess
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 
 GONE_S_MAX = 20.0
 STARTED_S_MAX = 30.0

@@ -11,16 +11,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
-from nemesis.cluster.system import (
-    ClusterState,
-    Dump,
-    DumpedBatch,
-    NodeFailedError,
-    PartitionState,
-    Registration,
-    ReplicaState,
-)
+from nemesis.cluster.system import Dump, DumpedBatch, ReplicaState
 from nemesis.cluster.topic_client import decode_value, named
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState, PartitionState, Registration
 from nemesis.history import METADATA_LOG
 from nemesis.history.record_batches import DamagedError, RecordBatch, batches_in, values_of
 from replica.core.messages import (

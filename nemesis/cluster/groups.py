@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nemesis.cluster.system import PartitionState, ReplicaState
+from nemesis.cluster.system import ReplicaState
+from nemesis.faults.breakable import PartitionState
 
 LEADER = "leader"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from nemesis.cluster.system import SystemLinks
+from nemesis.faults.breakable import SystemLinks
 from nemesis.faults.needs import Need
 
 SERVICE_PORT = 9092

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from nemesis.cluster.store import Answer, Found
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.cluster.topic_client import RETRY_MS, RETRY_MS_MAX, decode_value, encode_value
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from replica.client.cluster_view import ViewConfig
 from replica.client.failures import ClientError, NotWrittenError
 from replica.client.groups.config import GroupConfig

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from nemesis.cluster.host import Host

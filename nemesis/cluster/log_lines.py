@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nemesis.cluster.system import NodeFailedError, Report
+from nemesis.cluster.system import Report
+from nemesis.errors import NodeFailedError
 from nemesis.history import LAST_KNOWN_LEADER_ELECTED, OFFLINE, UNCLEAN_ELECTION, VOTERS_CHANGED, VOTERS_LEARNED
 
 LEADER = "leader"

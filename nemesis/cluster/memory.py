@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from nemesis.cluster.host import Host, LimitsMemory
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 
 LEAST_BYTES = 6 << 20
 """No engine takes less."""

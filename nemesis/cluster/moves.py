@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from nemesis.cluster.operator_views import changing, looking
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.cluster.topic_client import named
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from replica.client.admin import Admin
 from replica.client.failures import AdminError, ClientError
 from replica.ids import ReplicaId

@@ -22,7 +22,7 @@ from nemesis.cluster.netns_rules import Shaped, filter_script, reset_words, shap
 from nemesis.cluster.netns_tools import ToolError, inside_of, run_tool
 from nemesis.cluster.off_loop import off_loop
 from nemesis.cluster.process_nodes import ProcessNodes
-from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.faults.needs import IMPAIRED_LINKS, Need
 

@@ -16,7 +16,7 @@ import struct
 import sys
 from pathlib import Path
 
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000

@@ -20,7 +20,7 @@ from typing import Protocol
 from nemesis.cluster.netns_probe import probed
 from nemesis.cluster.netns_rules import Shaped, drop_rule, loss_rule, reset_rules
 from nemesis.cluster.off_loop import off_loop
-from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.impairments import Bandwidth, Delay, Loss, NetworkFault, Reset
 from nemesis.faults.links import CLIENTS, Link, LinkMode
 from nemesis.faults.needs import Need

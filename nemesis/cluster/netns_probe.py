@@ -26,7 +26,7 @@ from nemesis.cluster.netns_rules import (
     unshape_words,
 )
 from nemesis.cluster.netns_tools import ToolError, run_tool, tool
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 
 PROBED_S_MAX = 60.0
 _HERE, _THERE, _LOOPBACK = "10.0.0.1", "10.0.0.2", "127.0.0.1"

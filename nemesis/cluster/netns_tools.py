@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 
 CALL_S_MAX = 10.0
 SYSTEM_PATH = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/bin", "/bin"))

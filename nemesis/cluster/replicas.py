@@ -17,18 +17,20 @@ from typing import Any
 from nemesis.cluster.closing import closed_by
 from nemesis.cluster.control import Control
 from nemesis.cluster.deaths import death_of
-from nemesis.cluster.disks import ReplicaDisks
 from nemesis.cluster.groups import group_states
+from nemesis.cluster.hindered_disks import ReplicaDisks
 from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
 from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines
 from nemesis.cluster.memory import KILLED_BY_MEMORY, ReplicaMemory
 from nemesis.cluster.moves import ReplicaMoves
 from nemesis.cluster.replica_options import OS, ReplicaOptions
-from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, ReplicaState, Report, SystemLinks
+from nemesis.cluster.system import Dump, ReplicaState, Report
 from nemesis.cluster.topic_client import TopicClient
 from nemesis.cluster.voters import QuorumVoters
 from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState, SystemLinks
 from nemesis.faults.crash_points import ORDER_NAME, Order, give_order, reached, take_back
 from nemesis.faults.dials import DIALS_NAME, Dials, set_dials
 from nemesis.faults.links import CLIENTS, CONTROL

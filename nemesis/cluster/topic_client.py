@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nemesis.cluster.system import UNREADABLE_VALUE, Appended, NotDoneError, Polled, UnknownOutcomeError
+from nemesis.cluster.system import UNREADABLE_VALUE, Appended, Polled
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.history.record_batches import DamagedError, batches_in, values_of
 from replica.client.asking import Failed, repeated, unanswered
 from replica.client.clock import Deadline

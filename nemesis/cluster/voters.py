@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping
 
 from nemesis.cluster.control import Control
 from nemesis.cluster.operator_views import changing, looking
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.history import METADATA_LOG
 from replica.client.failures import ClientError, NotWrittenError
 from replica.client.groups.failures import TransferFailedError, VotersNotChangedError

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from nemesis.history.recorder import Recorder

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
-from nemesis.cluster.system import ClusterState, System
+from nemesis.faults.breakable import Breakable, ClusterState
 from nemesis.faults.targets import Cast, Target, needs_leader, resolve
 
 LEADER_S_MAX = 2.0
@@ -22,7 +22,7 @@ _LOOK_S = 0.05
 class Casting:
     """Turns targets into nodes of one system."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: Breakable) -> None:
         self._system = system
         self._names: dict[str, int] = {}
 

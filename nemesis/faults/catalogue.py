@@ -44,11 +44,11 @@ def _place(fault: type[Fault]) -> int:
     return -1 if fault.drawn_as is None else fault.drawn_as
 
 
-PACKAGES: Mapping[str, type[Fault]] = {
+KINDS: Mapping[str, type[Fault]] = {
     fault.kind: fault for fault in sorted(FAULTS.values(), key=_place) if fault.drawn_as is not None
 }
 """What ``--nemesis`` chooses from, in the order in which seeds draw."""
-USUAL = tuple(word for word, fault in PACKAGES.items() if fault.is_usual)
+USUAL = tuple(word for word, fault in KINDS.items() if fault.is_usual)
 """What is drawn from where nothing is asked for."""
 FAULT_NAMES = frozenset(name for fault in FAULTS.values() for name in fault.names())
 """What the injection of a fault is called, whatever fault it is."""
@@ -67,10 +67,10 @@ def fault_from_json(document: dict[str, Any]) -> Fault:
 
 def page_table() -> str:
     """The table of the documentation."""
-    rows = [f"| `{word}` | {fault.does} | {fault.undone} |" for word, fault in PACKAGES.items()]
-    return "\n".join(("| package | faults | healed by |", "|---|---|---|", *rows))
+    rows = [f"| `{word}` | {fault.does} | {fault.undone} |" for word, fault in KINDS.items()]
+    return "\n".join(("| kind | faults | healed by |", "|---|---|---|", *rows))
 
 
-def needed_by(packages: Iterable[str]) -> frozenset[Need]:
+def needed_by(kinds: Iterable[str]) -> frozenset[Need]:
     """What is needed of a cluster by whatever these may draw."""
-    return frozenset(PACKAGES[word].need for word in packages)
+    return frozenset(KINDS[word].need for word in kinds)

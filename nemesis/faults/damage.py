@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from random import Random
 from typing import Any
 
-from nemesis.cluster.system import HasDisks, SystemDisks
 from nemesis.disks.damage import CUT, WAYS, Damage, DiskPart
+from nemesis.faults.breakable import HasDisks, SystemDisks
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage
 from nemesis.faults.fault import ANY_ONE, Fault, chosen_from, named
 from nemesis.faults.look import OTHER

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from nemesis.cluster.system import HasDisks, SystemDisks
 from nemesis.disks.hindrance import Hindrance
+from nemesis.faults.breakable import HasDisks, SystemDisks
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
 from nemesis.faults.fault import ANYONE, Fault, check_at_least, chosen_from, named
 from nemesis.faults.look import KILLED, OTHER

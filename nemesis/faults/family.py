@@ -15,7 +15,7 @@ from enum import StrEnum
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from nemesis.cluster.system import System
+from nemesis.faults.breakable import Breakable
 from nemesis.faults.casting import Casting
 from nemesis.faults.fault import Fault
 from nemesis.faults.links import Link
@@ -89,7 +89,7 @@ class Stage:
     ``load`` is how often clients ask.
     """
 
-    system: System
+    system: Breakable
     casting: Casting
     recorder: Recorder
     load: Load

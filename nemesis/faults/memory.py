@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from nemesis.cluster.system import HasMemory, NodeFailedError, SystemMemory
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import HasMemory, SystemMemory
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
 from nemesis.faults.fault import ANYONE, Fault, check_at_least, named
 from nemesis.faults.look import OTHER

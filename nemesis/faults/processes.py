@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import assert_never
 
-from nemesis.cluster.system import NodeFailedError, System
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import Breakable
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
 from nemesis.faults.fault import ANYONE, Fault, named
 from nemesis.faults.look import KILLED, PAUSED
@@ -155,7 +156,7 @@ class Processes(Family[OfProcesses]):
             await self._system.kill(node)
 
 
-async def start_all(system: System, nodes: Sequence[int]) -> str | None:
+async def start_all(system: Breakable, nodes: Sequence[int]) -> str | None:
     """Start nodes side by side; what went wrong, if anything did."""
     done = await asyncio.gather(*(system.start(node) for node in nodes), return_exceptions=True)
     errors = [error for error in done if error is not None]

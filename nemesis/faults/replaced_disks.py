@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from nemesis.cluster.system import ClusterState, NodeFailedError
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState
 from nemesis.faults.casting import LEADER_S_MAX
 from nemesis.faults.disks import RECOVERY_S
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all

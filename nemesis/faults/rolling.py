@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nemesis.cluster.system import NodeFailedError, System
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import Breakable
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
 from nemesis.faults.fault import Fault, named
 from nemesis.faults.look import OTHER
@@ -33,7 +34,7 @@ _LOOK_S = 0.1
 class RollingRestarts:
     """The rolling restarts that go on, by the id of their fault."""
 
-    def __init__(self, system: System, recorder: Recorder) -> None:
+    def __init__(self, system: Breakable, recorder: Recorder) -> None:
         self._system = system
         self._recorder = recorder
         self._tasks: dict[int, asyncio.Task[str | None]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from nemesis.cluster.system import StandsStill
+from nemesis.faults.breakable import StandsStill
 from nemesis.faults.crash_points import CrashPoint, Order
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
 from nemesis.faults.fault import ANYONE, Fault, named

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import assert_never
 
-from nemesis.cluster.system import KeepsTime
+from nemesis.faults.breakable import KeepsTime
 from nemesis.faults.dials import TRUE_PERCENT, Dials
 from nemesis.faults.family import Family, Healed, OpenFault, Stage
 from nemesis.faults.fault import ANYONE, Fault, check_at_least, named

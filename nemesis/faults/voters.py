@@ -15,8 +15,9 @@ from enum import StrEnum
 from random import Random
 from typing import TYPE_CHECKING, Any, assert_never
 
-from nemesis.cluster.system import NodeFailedError, System
+from nemesis.errors import NodeFailedError
 from nemesis.faults.attempts import ChangeOutcome, attempt
+from nemesis.faults.breakable import Breakable
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
 from nemesis.faults.fault import FAULT_S, Fault, named
 from nemesis.faults.look import CHANGED
@@ -103,7 +104,7 @@ _STEPS = {VoterChange.REMOVE: REMOVE, VoterChange.REPLACE: EMPTY_DISK, VoterChan
 class VoterChanges:
     """The changes of voters of one run, by the id of their fault. They wait ``led_s_max`` for somebody to lead."""
 
-    def __init__(self, system: System, recorder: Recorder, *, led_s_max: float = LED_S_MAX) -> None:
+    def __init__(self, system: Breakable, recorder: Recorder, *, led_s_max: float = LED_S_MAX) -> None:
         self._system = system
         self._recorder = recorder
         self._led_s_max = led_s_max

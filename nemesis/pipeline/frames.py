@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
+from nemesis.checks.run_checks import CheckOptions, Findings, judge_partitions
 from nemesis.checks.schemas import (
     ANOMALY_SCHEMA,
     COVERAGE_SCHEMA,

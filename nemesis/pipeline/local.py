@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
 from nemesis.checks.partition import NONE, ints
+from nemesis.checks.run_checks import CheckOptions, Findings, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import COUNTED_EPOCHS, COUNTED_EVENTS, RunCounts
 from nemesis.faults.catalogue import DEEDS, FAULT_NAMES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from nemesis.checks.judge import CheckOptions
+from nemesis.checks.run_checks import CheckOptions
 from nemesis.checks.verdict import RunCounts
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames

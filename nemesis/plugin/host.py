@@ -24,7 +24,7 @@ from nemesis.cli.cluster import cluster_options, replica_options
 from nemesis.cluster.closing import closed_by, notes_of, told
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.runner import variant_server
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import Climate, Weather
 from nemesis.simulator.climate_fields import CALM_CLIMATES, FIELDS, calm_field, field_of, with_fields
 from nemesis.simulator.run import HOSTILE_SHARE, Outcome, SimOptions, resolved, simulate

@@ -1,14 +1,12 @@
-"""What happened in a world that happens rarely: by how often it did, one knows whether a sweep meant anything.
+"""What happened rarely in a world, whatever its kind.
 
 Owns the counting, and the rows of what replicas had happen to them. Judges nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from enum import StrEnum
-
 from nemesis.simulator.node import Crash, Node, Step
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.world import LOG, Observer
 from replica.core import effects as fx
@@ -19,30 +17,13 @@ from replica.ids import Epoch, ReplicaId, TopicPartition
 from replica.storage import StorageError
 
 
-class Rare(StrEnum):
-    """Events that a sweep should have seen."""
-
-    ELECTION = "election"
-    SPLIT_VOTE = "split-vote"
-    RESIGNATION = "resignation"
-    DIVERGENCE_TRUNCATED = "divergence-truncated"
-    CRASH_BETWEEN_EFFECTS = "crash-between-effects"
-    CRASH_IN_EFFECT = "crash-in-effect"
-    POWER_LOSS = "power-loss"
-    TORN_TAIL = "torn-tail"
-    FULL_DISK = "full-disk"
-    STORAGE_FAILURE = "storage-failure"
-    DAMAGE_DETECTED = "damage-detected"
-    SEVERAL_RECORDS = "several-records"
-
-
 class Census(Observer):
     """Counts ``Rare`` events of one world, and records elections and truncations."""
 
     def __init__(self, record: Record, log: TopicPartition = LOG) -> None:
-        self.counts: Counter[Rare] = Counter()
         self.steps = 0
         self._record = record
+        self._rare = record.rare
         self._log = log
         self._roles: dict[ReplicaId, tuple[type, Epoch]] = {}
         self._candidates: dict[Epoch, set[ReplicaId]] = {}
@@ -50,7 +31,7 @@ class Census(Observer):
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """See ``Observer``."""
-        self.counts[Rare.TORN_TAIL] += torn_bytes > 0
+        self._rare[Rare.TORN_TAIL] += torn_bytes > 0
         self._roles.pop(node.replica_id, None)
 
     def on_step(self, node: Node, step: Step) -> None:
@@ -58,10 +39,10 @@ class Census(Observer):
         self.steps += 1
         for effect in step.effects if fx.Truncate in step.kinds else ():
             if isinstance(effect, fx.Truncate) and effect.topic_partition == self._log:
-                self.counts[Rare.DIVERGENCE_TRUNCATED] += 1
+                self._rare[Rare.DIVERGENCE_TRUNCATED] += 1
                 self._record.replica(node.replica_id, "truncated", topic_partition=self._log, offset=effect.end_offset)
         if fx.Append in step.kinds:
-            self.counts[Rare.SEVERAL_RECORDS] += _appends_several(step)
+            self._rare[Rare.SEVERAL_RECORDS] += _appends_several(step)
         if node.core is not None and step.is_whole:
             log = node.core.logs[self._log]
             now = (type(log.role), log.leader_epoch)
@@ -72,25 +53,25 @@ class Census(Observer):
 
     def on_down(self, node: Node, crash: Crash) -> None:
         """See ``Observer``."""
-        self.counts[Rare.POWER_LOSS] += crash.cause.startswith("power")
-        self.counts[Rare.CRASH_BETWEEN_EFFECTS] += 0 < crash.performed < crash.effects
-        self.counts[Rare.CRASH_IN_EFFECT] += crash.cause == "power-in-step"
-        self.counts[Rare.STORAGE_FAILURE] += node.storage_failed and crash.cause.startswith("halt")
+        self._rare[Rare.POWER_LOSS] += crash.cause.startswith("power")
+        self._rare[Rare.CRASH_BETWEEN_EFFECTS] += 0 < crash.performed < crash.effects
+        self._rare[Rare.CRASH_IN_EFFECT] += crash.cause == "power-in-step"
+        self._rare[Rare.STORAGE_FAILURE] += node.storage_failed and crash.cause.startswith("halt")
         files = node.disk.files
-        self.counts[Rare.FULL_DISK] += files.refused_for_space > 0
+        self._rare[Rare.FULL_DISK] += files.refused_for_space > 0
         files.refused_for_space = 0
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
         """See ``Observer``."""
         del error
-        self.counts[Rare.DAMAGE_DETECTED] += node.is_retired
-        self.counts[Rare.FULL_DISK] += node.disk.files.refused_for_space > 0
+        self._rare[Rare.DAMAGE_DETECTED] += node.is_retired
+        self._rare[Rare.FULL_DISK] += node.disk.files.refused_for_space > 0
         node.disk.files.refused_for_space = 0
 
     def finish(self) -> None:
         """Count what only the end shows: epochs in which several campaigned and nobody won."""
         lost = [epoch for epoch, who in self._candidates.items() if len(who) > 1 and epoch not in self._led]
-        self.counts[Rare.SPLIT_VOTE] += len(lost)
+        self._rare[Rare.SPLIT_VOTE] += len(lost)
 
     def _on_role(self, replica_id: ReplicaId, now: tuple[type, Epoch], before: tuple[type, Epoch] | None) -> None:
         role, epoch = now
@@ -98,10 +79,10 @@ class Census(Observer):
             self._candidates.setdefault(epoch, set()).add(replica_id)
         elif role is Leader:
             self._led.add(epoch)
-            self.counts[Rare.ELECTION] += 1
+            self._rare[Rare.ELECTION] += 1
             self._record.replica(replica_id, "became-leader", topic_partition=self._log, epoch=epoch)
         elif role is Resigned and before is not None and before[0] is Leader:
-            self.counts[Rare.RESIGNATION] += 1
+            self._rare[Rare.RESIGNATION] += 1
 
 
 def _appends_several(step: Step) -> bool:

@@ -9,11 +9,10 @@ Source: Kafka's metrics of the same events (``IsrShrinksPerSec``, ``UncleanLeade
 
 from __future__ import annotations
 
-from collections import Counter
-from enum import StrEnum
-
 from nemesis.simulator import passing_topic
+from nemesis.simulator.moved_partitions import count_move
 from nemesis.simulator.node import Node, Step
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
@@ -27,45 +26,15 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import scan_batches
 
-
-class ClusterRare(StrEnum):
-    """Events that a sweep over clusters should have seen."""
-
-    ISR_SHRINK = "isr-shrink"
-    ISR_EXPAND = "isr-expand"
-    LEADER_FAILOVER = "leader-failover"
-    ELR_ELECTION = "elr-election"
-    UNCLEAN_ELECTION = "unclean-election"
-    BROKER_FENCED = "broker-fenced"
-    CONTROLLED_SHUTDOWN = "controlled-shutdown"
-    CONTROLLER_FAILOVER = "controller-failover"
-    PARTITION_TRUNCATED = "partition-truncated"
-    HW_REGRESSION_ON_FOLLOWER = "hw-regression-on-follower"
-    DUPLICATE_PRODUCE_SUPPRESSED = "duplicate-produce-suppressed"
-    OUT_OF_RANGE_RESET = "out-of-range-reset"
-    STALE_METADATA = "stale-metadata"
-    LEADER_EPOCH_MISSED = "leader-epoch-missed"
-    LOG_START_RAISED = "log-start-raised"
-    LOG_DELETED = "log-deleted"
-    LOG_DELETED_AFTER_START = "log-deleted-after-start"
-    PARTITION_OFFLINE = "partition-offline"
-    PARTITION_OFFLINE_AT_START = "partition-offline-at-start"
-    DAMAGED_LOG_REPLACED = "damaged-log-replaced"
-    DISK_REPLACED = "disk-replaced"
-    COUNTED_ON_DISK_REPLACED = "counted-on-disk-replaced"
-    LAST_COUNTED_ON_DISK_REPLACED = "last-counted-on-disk-replaced"
-    PARTITION_WAITED_FOR_OPERATOR = "partition-waited-for-operator"
-
-
 _COUNTED = frozenset[type]((fx.Truncate, fx.RaiseLogStart, fx.DeleteLog, fx.ReplaceLog, fx.StartLogAt))
 
 
 class ClusterCensus(Observer):
-    """Counts ``ClusterRare`` events of one world, and records who leads partitions and what they truncate."""
+    """Counts ``Rare`` events of one world, and records who leads partitions and what they truncate."""
 
     def __init__(self, record: Record) -> None:
-        self.counts: Counter[ClusterRare] = Counter()
         self._record = record
+        self._rare = record.rare
         self._image = MetadataImage()
         self._applied = Offset(0)
         self._images: dict[ReplicaId, MetadataImage] = {}
@@ -78,7 +47,7 @@ class ClusterCensus(Observer):
         """See ``Observer``."""
         del torn_bytes
         damaged = sum(found.damage is not None for found in node.recovered.values())
-        self.counts[ClusterRare.PARTITION_OFFLINE_AT_START] += damaged
+        self._rare[Rare.PARTITION_OFFLINE_AT_START] += damaged
         self._images.pop(node.replica_id, None)
         for key in [key for key in self._high_watermarks if key[0] == node.replica_id]:
             del self._high_watermarks[key]
@@ -89,29 +58,29 @@ class ClusterCensus(Observer):
             {*registration.isr, *registration.elr} or {registration.last_known_leader}
             for _, registration in self._image.partitions()
         ]
-        self.counts[ClusterRare.DISK_REPLACED] += 1
-        self.counts[ClusterRare.COUNTED_ON_DISK_REPLACED] += any(node.replica_id in one for one in counted_on)
-        self.counts[ClusterRare.LAST_COUNTED_ON_DISK_REPLACED] += {node.replica_id} in counted_on
+        self._rare[Rare.DISK_REPLACED] += 1
+        self._rare[Rare.COUNTED_ON_DISK_REPLACED] += any(node.replica_id in one for one in counted_on)
+        self._rare[Rare.LAST_COUNTED_ON_DISK_REPLACED] += {node.replica_id} in counted_on
 
     def on_step(self, node: Node, step: Step) -> None:
         """See ``Observer``."""
         if ev.LogDamaged in step.kinds:
-            self.counts[ClusterRare.PARTITION_OFFLINE] += 1
+            self._rare[Rare.PARTITION_OFFLINE] += 1
         for effect in () if step.kinds.isdisjoint(_COUNTED) else step.effects:
             match effect:
                 case fx.Truncate(topic_partition=log, end_offset=end_offset) if log != METADATA_LOG:
-                    self.counts[ClusterRare.PARTITION_TRUNCATED] += 1
+                    self._rare[Rare.PARTITION_TRUNCATED] += 1
                     if log.topic != passing_topic.NAME:
                         self._record.replica(node.replica_id, "truncated", topic_partition=log, offset=end_offset)
                 case fx.RaiseLogStart(topic_partition=log) if log != METADATA_LOG:
-                    self.counts[ClusterRare.LOG_START_RAISED] += 1
+                    self._rare[Rare.LOG_START_RAISED] += 1
                 case fx.DeleteLog(topic_partition=log):
-                    self.counts[ClusterRare.LOG_DELETED] += 1
-                    self.counts[ClusterRare.LOG_DELETED_AFTER_START] += log in node.recovered
+                    self._rare[Rare.LOG_DELETED] += 1
+                    self._rare[Rare.LOG_DELETED_AFTER_START] += log in node.recovered
                 case fx.ReplaceLog():
-                    self.counts[ClusterRare.DAMAGED_LOG_REPLACED] += 1
+                    self._rare[Rare.DAMAGED_LOG_REPLACED] += 1
                 case fx.StartLogAt():
-                    self.counts[ClusterRare.OUT_OF_RANGE_RESET] += 1
+                    self._rare[Rare.OUT_OF_RANGE_RESET] += 1
                 case _:
                     pass
         if node.core is None or not step.is_whole:
@@ -122,7 +91,7 @@ class ClusterCensus(Observer):
     def _look_at_event(self, replica_id: ReplicaId, core: Replica, step: Step) -> None:
         match step.event:
             case ev.RequestReceived(call_id=call_id, request=m.ProduceRequest() as request):
-                self.counts[ClusterRare.DUPLICATE_PRODUCE_SUPPRESSED] += _is_suppressed(request, call_id, step)
+                self._rare[Rare.DUPLICATE_PRODUCE_SUPPRESSED] += _is_suppressed(request, call_id, step)
             case ev.ResponseReceived(response=m.FetchResponse(partitions=partitions)):
                 for part in partitions:
                     self._look_at_high_watermark(replica_id, core, part.topic_partition)
@@ -135,7 +104,7 @@ class ClusterCensus(Observer):
             return
         before = self._high_watermarks.get((replica_id, log), Offset(0))
         self._high_watermarks[replica_id, log] = partition.high_watermark
-        self.counts[ClusterRare.HW_REGRESSION_ON_FOLLOWER] += partition.high_watermark < before
+        self._rare[Rare.HW_REGRESSION_ON_FOLLOWER] += partition.high_watermark < before
 
     # --- metadata ---------------------------------------------------------------------------------------------------
 
@@ -144,7 +113,7 @@ class ClusterCensus(Observer):
             epoch = core.logs[METADATA_LOG].leader_epoch
             if epoch not in self._controllers:
                 self._controllers.add(epoch)
-                self.counts[ClusterRare.CONTROLLER_FAILOVER] += len(self._controllers) > 1
+                self._rare[Rare.CONTROLLER_FAILOVER] += len(self._controllers) > 1
         image = core.metadata.image
         if image is self._images.get(replica_id):
             return
@@ -171,17 +140,17 @@ class ClusterCensus(Observer):
             known, newest = before.partition(log), self._image.partition(log)
             if known is None or newest is None or registration.leader_epoch == known.leader_epoch:
                 continue
-            self.counts[ClusterRare.STALE_METADATA] += registration.leader_epoch < newest.leader_epoch
-            self.counts[ClusterRare.LEADER_EPOCH_MISSED] += registration.leader_epoch > known.leader_epoch + 1
+            self._rare[Rare.STALE_METADATA] += registration.leader_epoch < newest.leader_epoch
+            self._rare[Rare.LEADER_EPOCH_MISSED] += registration.leader_epoch > known.leader_epoch + 1
 
     def _compare(self, before: MetadataImage, after: MetadataImage) -> None:
         if before.brokers is not after.brokers:
             for broker in after.brokers.values():
                 was = before.brokers.get(broker.broker_id)
                 if was is not None and was is not broker:
-                    self.counts[ClusterRare.BROKER_FENCED] += broker.fenced and not was.fenced
+                    self._rare[Rare.BROKER_FENCED] += broker.fenced and not was.fenced
                     stops = broker.in_controlled_shutdown and not was.in_controlled_shutdown
-                    self.counts[ClusterRare.CONTROLLED_SHUTDOWN] += stops
+                    self._rare[Rare.CONTROLLED_SHUTDOWN] += stops
         if before.topics is not after.topics:
             for log, registration in after.partitions():
                 known = before.partition(log)
@@ -189,14 +158,15 @@ class ClusterCensus(Observer):
                     self._compare_partition(known, registration)
 
     def _compare_partition(self, was: PartitionRegistration, now: PartitionRegistration) -> None:
-        self.counts[ClusterRare.ISR_SHRINK] += not set(was.isr) <= set(now.isr)
-        self.counts[ClusterRare.ISR_EXPAND] += not set(now.isr) <= set(was.isr)
-        self.counts[ClusterRare.PARTITION_WAITED_FOR_OPERATOR] += now.waits_for_operator and not was.waits_for_operator
+        count_move(self._rare, was, now)
+        self._rare[Rare.ISR_SHRINK] += not set(was.isr) <= set(now.isr)
+        self._rare[Rare.ISR_EXPAND] += not set(now.isr) <= set(was.isr)
+        self._rare[Rare.PARTITION_WAITED_FOR_OPERATOR] += now.waits_for_operator and not was.waits_for_operator
         if now.leader_id is not None and now.leader_id != was.leader_id:
-            self.counts[ClusterRare.LEADER_FAILOVER] += 1
-            self.counts[ClusterRare.ELR_ELECTION] += now.leader_id in was.elr
+            self._rare[Rare.LEADER_FAILOVER] += 1
+            self._rare[Rare.ELR_ELECTION] += now.leader_id in was.elr
             is_unclean = now.leader_recovery_state is LeaderRecoveryState.RECOVERING
-            self.counts[ClusterRare.UNCLEAN_ELECTION] += is_unclean
+            self._rare[Rare.UNCLEAN_ELECTION] += is_unclean
 
 
 def _is_suppressed(request: m.ProduceRequest, call_id: int, step: Step) -> bool:

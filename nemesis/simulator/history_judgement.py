@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.checks.judge import CheckOptions, Findings, judge_partitions
+from nemesis.checks.run_checks import CheckOptions, Findings, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import RunCounts
 from nemesis.history.schemas import Kind

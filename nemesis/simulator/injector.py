@@ -1,7 +1,7 @@
 """Do the steps of a schedule to a world, undo them, and record what was really done.
 
-The simulator's counterpart of ``nemesis.faults.injector``: the same schedules, the same words in the history, no event
-loop, and faults that no operating system offers.
+The simulator's counterpart of ``nemesis.schedules.injector``: the same schedules, the same words in the history, no
+event loop, and faults that no operating system offers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from nemesis.faults.damage import DamageDisk
 from nemesis.faults.family import OpenFault, Struck, aimed
 from nemesis.faults.targets import Cast, InvalidTargetError, Target, resolve
 from nemesis.history import EventType
-from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule
-from nemesis.schedule import Step as ScheduleStep
+from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule
+from nemesis.schedules.schedule import Step as ScheduleStep
 from nemesis.simulator.faults import IN_WORLDS
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record

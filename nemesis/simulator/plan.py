@@ -19,7 +19,7 @@ from nemesis.faults.shapes import DRAWN_SHAPES, Shape
 from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.targets import Role, Target
 from nemesis.faults.timekeeping import JumpClock, StopClock
-from nemesis.schedule import Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
 from nemesis.simulator.climate import Climate, Weather
 
 FIRST_FAULT_MS = 1500

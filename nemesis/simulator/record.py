@@ -7,12 +7,14 @@ that one set of checks judges both kinds of run.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from nemesis.history import HARNESS_PROCESS, NEMESIS_PROCESS, EventType, HistoryEvent, ReplicaEvent, ReplicaLogBatch
 from nemesis.history.pairing import Pairing
 from nemesis.simulator.queue import EventQueue
+from nemesis.simulator.rare import Rare
 from replica.ids import TopicPartition
 
 
@@ -23,6 +25,8 @@ class Record:
         self.history: list[HistoryEvent] = []
         self.events: list[ReplicaEvent] = []
         self.logs: list[ReplicaLogBatch] = []
+        self.rare: Counter[Rare] = Counter()
+        """What has happened seldom, and how often."""
         self._queue = queue
         self._pairing = Pairing()
 

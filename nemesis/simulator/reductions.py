@@ -15,7 +15,7 @@ from nemesis.faults.damage import DamageDisk
 from nemesis.faults.partitions import Partition
 from nemesis.faults.shapes import Shape
 from nemesis.faults.simulated import Clog
-from nemesis.schedule import Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.climate_fields import (

@@ -8,8 +8,6 @@ refuses in the name of a process that lives on, and all who watch it may believe
 
 from __future__ import annotations
 
-from collections import Counter
-from enum import StrEnum
 from functools import partial
 from random import Random
 
@@ -17,6 +15,7 @@ from nemesis.history import EventType
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.queue import US_PER_MS, US_PER_S
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.world import Observer, World
 from replica.core import effects as fx
@@ -34,23 +33,15 @@ Evidence = tuple[ReplicaId, ReplicaId, int]
 """Who has it, of whom, and when by its clock the dial was refused."""
 
 
-class RefusalRare(StrEnum):
-    """Events that a sweep should have seen, where there is such evidence."""
-
-    LEADER_REFUSED = "leader-refused"
-    BROKER_REFUSED = "broker-refused"
-    REFUSED_FALSELY = "refused-falsely"
-
-
 class Refusals(Observer):
     """Lets cores hear of ends of processes, as the world's climate says, and counts what came of it."""
 
     def __init__(self, world: World, record: Record, dice: Random) -> None:
-        self.counts: Counter[RefusalRare] = Counter()
         self.incarnations: dict[Evidence, int] = {}
         """Which process of a machine each piece of evidence is of: the last that had begun by then."""
         self._world = world
         self._record = record
+        self._rare = record.rare
         self._dice = dice
         self._watched: dict[ReplicaId, tuple[int, frozenset[ReplicaId]]] = {}
         self._dialling: set[tuple[ReplicaId, int, ReplicaId]] = set()
@@ -136,7 +127,7 @@ class Refusals(Observer):
             for watcher in watchers:
                 self._tell(watcher, named)
             if watchers:
-                self.counts[RefusalRare.REFUSED_FALSELY] += 1
+                self._rare[Rare.REFUSED_FALSELY] += 1
                 detail = {"replicas": [named], "believed_by": [watcher.replica_id for watcher in watchers]}
                 self._record.nemesis(EventType.INFO, "refuse-falsely", detail)
         self.start()
@@ -148,9 +139,9 @@ class Refusals(Observer):
             return
         peer_id = step.event.replica_id
         roles = [log.role for log in node.core.logs.values()]
-        self.counts[RefusalRare.LEADER_REFUSED] += any(
+        self._rare[Rare.LEADER_REFUSED] += any(
             isinstance(role, Follower) and role.leader_id == peer_id and role.is_refused for role in roles
         )
-        self.counts[RefusalRare.BROKER_REFUSED] += any(
+        self._rare[Rare.BROKER_REFUSED] += any(
             isinstance(effect, fx.Append) and effect.topic_partition == METADATA_LOG for effect in step.effects
         )

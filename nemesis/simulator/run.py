@@ -17,12 +17,12 @@ from types import MappingProxyType
 from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, decide
 from nemesis.history.record_batches import DamagedError
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
 from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
-from nemesis.simulator.census import Census, Rare
+from nemesis.simulator.census import Census
 from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import (
     QUICK_LANE_MS,
@@ -44,7 +44,6 @@ from nemesis.simulator.group_seeds import draw_group_climate
 from nemesis.simulator.history_judgement import judge_record
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.judges import books_of, judges_of
-from nemesis.simulator.metadata_census import MetadataCensus
 from nemesis.simulator.needs import with_needs
 from nemesis.simulator.node import Node
 from nemesis.simulator.operator import Operator
@@ -52,14 +51,15 @@ from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.passing_topic import PassingTopic
 from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.reassigner import Reassigner
-from nemesis.simulator.reassignment_census import ReassignmentCensus
 from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.refusal_invariants import RefusalInvariants
 from nemesis.simulator.refusals import Refusals
 from nemesis.simulator.rot import Rot
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
+from nemesis.simulator.snapshot_census import MetadataCensus
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.voter_administrator import VoterAdministrator, voter_changes_of
 from nemesis.simulator.voter_census import VoterCensus
@@ -200,18 +200,14 @@ class _Simulation:
         self.world = world = World(seed=options.seed, climate=options.climate, rules=rules)
         self.record = Record(world.queue)
         self.census = Census(self.record, world.quorum_log)
-        self.cluster_census = ClusterCensus(self.record)
-        self.metadata_census = MetadataCensus()
-        self.reassignment_census = ReassignmentCensus()
         judges = judges_of(world)
         self._groups = next((judge for judge in judges if isinstance(judge, GroupInvariants)), None)
         self._partitions = next((judge for judge in judges if isinstance(judge, PartitionInvariants)), None)
         world.observers += [*observers, self.census, *judges]
-        self.group_census = GroupCensus(world, self.record)
         if options.climate.group is not None:
-            world.observers.append(self.group_census)
+            world.observers.append(GroupCensus(world, self.record))
         books = books_of(judges)
-        self.voter_census = VoterCensus(books)
+        self.voter_census = VoterCensus(self.record, books)
         self.voters: VoterAdministrator | None = None
         changes = voter_changes_of(options.climate)
         if changes is not None:
@@ -219,7 +215,7 @@ class _Simulation:
             dice = Random(f"{options.seed} voters")
             self.voters = VoterAdministrator(world, self.record, books, dice, changes=changes)
         if options.climate.cluster is not None:
-            world.observers += [self.cluster_census, self.metadata_census, self.reassignment_census]
+            world.observers += [ClusterCensus(self.record), MetadataCensus(self.record)]
         self.administrator = _administrator_of(world, options.seed)
         self.passing_topic = _passing_topic_of(world, options.seed)
         self.disk_loss: DiskLoss | None = None
@@ -384,7 +380,7 @@ class _Simulation:
         except StorageError as error:
             if not node.disk.is_damaged and log not in node.disk.rotten:
                 raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}") from error
-            self.census.counts[Rare.DAMAGE_DETECTED] += 1
+            self.record.rare[Rare.DAMAGE_DETECTED] += 1
         except DamagedError as error:
             detail = f"replica {node.replica_id} read without an error what is damaged: {error}"
             raise BrokenInvariantError("damage-served", detail) from error
@@ -474,21 +470,12 @@ class _Simulation:
     ) -> Run:
         self.census.finish()
         self.voter_census.finish()
-        counted = (
-            self.census.counts,
-            self.cluster_census.counts,
-            self.metadata_census.counts,
-            self.reassignment_census.counts,
-            self.group_census.counts,
-            self.voter_census.counts,
-            self.refusals.counts,
-        )
         outcome = Outcome(
             seed=self._options.seed,
             verdict=verdict,
             violation=violation,
             reasons=reasons,
-            rare=dict(sorted((f"{name}", count) for seen in counted for name, count in seen.items() if count)),
+            rare=dict(sorted((f"{name}", count) for name, count in self.record.rare.items() if count)),
             simulated_ms=self.world.now_ms,
             steps=self.census.steps,
             acknowledged=self.clients.acknowledged.total(),

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 from nemesis.faults.catalogue import FAULTS, fault_from_json
 from nemesis.faults.fault import TARGETS, Fault, choices, hints
 from nemesis.faults.targets import NAME_SIGN, Role, Target
-from nemesis.schedule import Action, AwaitLeader, Heal, Inject, Name, Step
+from nemesis.schedules.schedule import Action, AwaitLeader, Heal, Inject, Name, Step
 
 
 def line_of(step: Step) -> str:

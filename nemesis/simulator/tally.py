@@ -10,35 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nemesis.simulator.census import Rare
-from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.corpus import RunRow
-from nemesis.simulator.group_census import GroupRare
-from nemesis.simulator.metadata_census import MetadataRare
-from nemesis.simulator.reassignment_census import ReassignmentRare
-from nemesis.simulator.refusals import RefusalRare
-from nemesis.simulator.voter_census import VoterRare
+from nemesis.simulator.rare import rares_of
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 
 ERROR = "error"
 """What stands for a verdict where the harness failed. Never a verdict itself."""
-
-
-def rares_of(world: WorldKind) -> tuple[str, ...]:
-    """The names of the rare events that a kind of world can have."""
-    own: dict[WorldKind, tuple[str, ...]] = {
-        WorldKind.QUORUM: (),
-        WorldKind.CLUSTER: tuple(
-            rare.value for kind in (ClusterRare, MetadataRare, ReassignmentRare, VoterRare) for rare in kind
-        ),
-        WorldKind.GROUP: (*[rare.value for rare in GroupRare], *[rare.value for rare in VoterRare]),
-    }
-    common = [rare.value for rare in Rare if rare is not Rare.SEVERAL_RECORDS or world is not WorldKind.GROUP]
-    refusals = [
-        rare.value for rare in RefusalRare if rare is not RefusalRare.BROKER_REFUSED or world is WorldKind.CLUSTER
-    ]
-    return (*common, *refusals, *own[world])
 
 
 class Tally:

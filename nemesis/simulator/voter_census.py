@@ -5,11 +5,11 @@ Owns the counting. Judges nothing. What is counted of changes is what was commit
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from enum import StrEnum
 
 from nemesis.simulator.node import Node, Step
+from nemesis.simulator.rare import Rare
+from nemesis.simulator.record import Record
 from nemesis.simulator.voter_book import VoterBook
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
@@ -20,34 +20,14 @@ from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.records import decode_voters
 from replica.voters import ReplicaKey, VoterEntry, VoterSet
 
-
-class VoterRare(StrEnum):
-    """Events that a sweep over changing voters should have seen."""
-
-    VOTER_ADDED = "voter-added"
-    VOTER_REMOVED = "voter-removed"
-    VOTER_REPLACED = "voter-replaced"
-    LEADER_REMOVED_ITSELF = "leader-removed-itself"
-    VOTERS_TAKEN_BACK = "voters-taken-back"
-    CHANGE_TOO_SOON = "change-too-soon"
-    CHANGE_UNKNOWN = "change-unknown"
-    NEWCOMER_TOO_SLOW = "newcomer-too-slow"
-    LED_BY_NEWCOMER = "led-by-newcomer"
-    SNAPSHOT_INSTALLED_BY_NEW_VOTER = "snapshot-installed-by-new-voter"
-    OBSERVER_DISK_WIPED = "observer-disk-wiped"
-    VOTER_DISK_WIPED = "voter-disk-wiped"
-    OTHER_DISK_REFUSED_VOTE = "other-disk-refused-vote"
-    LEADERSHIP_HANDED_OVER = "leadership-handed-over"
-
-
 _COUNTED = frozenset[type]((fx.Append, fx.InstallSnapshot, fx.Reply))
 
 
 class VoterCensus(Observer):
-    """Counts ``VoterRare`` events of one world. It is told of a step after the judges that keep the books."""
+    """Counts ``Rare`` events of one world. It is told of a step after the judges that keep the books."""
 
-    def __init__(self, books: Mapping[TopicPartition, VoterBook]) -> None:
-        self.counts: Counter[VoterRare] = Counter()
+    def __init__(self, record: Record, books: Mapping[TopicPartition, VoterBook]) -> None:
+        self._rare = record.rare
         self._books = books
         self._ends: dict[tuple[ReplicaId, TopicPartition], Offset] = {}
         self._own_removals: set[tuple[TopicPartition, VoterEntry]] = set()
@@ -68,7 +48,7 @@ class VoterCensus(Observer):
     def on_wiped(self, node: Node) -> None:
         """See ``Observer``."""
         had_vote = any(book.latest_committed.find(node.replica_id) is not None for book in self._books.values())
-        self.counts[VoterRare.VOTER_DISK_WIPED if had_vote else VoterRare.OBSERVER_DISK_WIPED] += 1
+        self._rare[Rare.VOTER_DISK_WIPED if had_vote else Rare.OBSERVER_DISK_WIPED] += 1
 
     def _on_effect(self, node: Node, effect: fx.Effect) -> None:
         match effect:
@@ -80,9 +60,9 @@ class VoterCensus(Observer):
             case fx.Reply(call_id=call_id, response=m.ChangeVotersResponse() as response):
                 self._on_answer(node.requests[call_id], response)
             case fx.Reply(response=m.VoteResponse(error=ErrorCode.INVALID_VOTER_KEY)):
-                self.counts[VoterRare.OTHER_DISK_REFUSED_VOTE] += 1
+                self._rare[Rare.OTHER_DISK_REFUSED_VOTE] += 1
             case fx.Reply(response=m.TransferLeadershipResponse(error=ErrorCode.NONE)):
-                self.counts[VoterRare.LEADERSHIP_HANDED_OVER] += 1
+                self._rare[Rare.LEADERSHIP_HANDED_OVER] += 1
             case _:
                 pass
 
@@ -95,11 +75,11 @@ class VoterCensus(Observer):
     def _on_answer(self, request: m.Request, response: m.ChangeVotersResponse) -> None:
         match response:
             case m.ChangeVotersResponse(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
-                self.counts[VoterRare.CHANGE_TOO_SOON] += 1
+                self._rare[Rare.CHANGE_TOO_SOON] += 1
             case m.ChangeVotersResponse(error=ErrorCode.REQUEST_TIMED_OUT, not_appended=True):
-                self.counts[VoterRare.NEWCOMER_TOO_SLOW] += isinstance(request, m.AddVoterRequest)
+                self._rare[Rare.NEWCOMER_TOO_SLOW] += isinstance(request, m.AddVoterRequest)
             case m.ChangeVotersResponse(error=error, not_appended=False) if error is not ErrorCode.NONE:
-                self.counts[VoterRare.CHANGE_UNKNOWN] += 1
+                self._rare[Rare.CHANGE_UNKNOWN] += 1
             case _:
                 pass
 
@@ -110,19 +90,19 @@ class VoterCensus(Observer):
             for entry in book.committed:
                 self._on_committed(before, entry.voters, voted)
                 voted |= {voter.key for voter in entry.voters.voters}
-                self.counts[VoterRare.LEADER_REMOVED_ITSELF] += (log, entry) in self._own_removals
+                self._rare[Rare.LEADER_REMOVED_ITSELF] += (log, entry) in self._own_removals
                 before = entry.voters
             new = {key for key in voted if not book.base.has(key)}
-            self.counts[VoterRare.SNAPSHOT_INSTALLED_BY_NEW_VOTER] += len(
+            self._rare[Rare.SNAPSHOT_INSTALLED_BY_NEW_VOTER] += len(
                 {key for name, key in self._restored if name == log} & new
             )
-            self.counts[VoterRare.VOTERS_TAKEN_BACK] += book.taken_back
-        self.counts[VoterRare.LED_BY_NEWCOMER] += len(self._newcomers)
+            self._rare[Rare.VOTERS_TAKEN_BACK] += book.taken_back
+        self._rare[Rare.LED_BY_NEWCOMER] += len(self._newcomers)
 
     def _on_committed(self, before: VoterSet, now: VoterSet, voted: set[ReplicaKey]) -> None:
         added = [voter for voter in now.voters if before.find(voter.replica_id) is None]
         ids = {key.replica_id for key in voted}
         on_other_disks = [voter for voter in added if voter.replica_id in ids and voter.key not in voted]
-        self.counts[VoterRare.VOTER_REPLACED] += len(on_other_disks)
-        self.counts[VoterRare.VOTER_ADDED] += len(added)
-        self.counts[VoterRare.VOTER_REMOVED] += len(before.voters) + len(added) - len(now.voters)
+        self._rare[Rare.VOTER_REPLACED] += len(on_other_disks)
+        self._rare[Rare.VOTER_ADDED] += len(added)
+        self._rare[Rare.VOTER_REMOVED] += len(before.voters) + len(added) - len(now.voters)

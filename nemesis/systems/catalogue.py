@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.systems import etcd, highwater, kafka, redis
 from nemesis.systems.offer import Offer, Offered
 from nemesis.systems.programs import full_path

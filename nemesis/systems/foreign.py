@@ -22,17 +22,9 @@ from nemesis.cluster.host import Host
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.store import StoreClient
-from nemesis.cluster.system import (
-    ClusterState,
-    Dump,
-    LogClient,
-    NodeFailedError,
-    ReplicaState,
-    Report,
-    SystemLinks,
-    SystemVoters,
-    UnsupportedError,
-)
+from nemesis.cluster.system import Dump, LogClient, ReplicaState, Report
+from nemesis.errors import NodeFailedError, UnsupportedError
+from nemesis.faults.breakable import ClusterState, SystemLinks, SystemVoters
 from nemesis.faults.dials import Dials
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.faults.needs import Need

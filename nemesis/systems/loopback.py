@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.process_nodes import ProcessNodes
-from nemesis.cluster.system import SystemLinks, UnsupportedError
+from nemesis.errors import UnsupportedError
+from nemesis.faults.breakable import SystemLinks
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.needs import IN_SIMULATOR_ONLY, Need
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 PACKAGES = {

@@ -5,7 +5,7 @@ Owns the table; the wrong rules are in the modules beside it.
 
 from __future__ import annotations
 
-from nemesis.faults.directed import FOLLOWER_RESTART, ISOLATED_LEADER, SHORT_LOG_CANDIDATE
+from nemesis.schedules.directed import FOLLOWER_RESTART, ISOLATED_LEADER, SHORT_LOG_CANDIDATE
 from nemesis.variants import durability, fetching, high_watermark, leadership, votes
 from nemesis.variants.mutant import DirectedVariant, Invariant, Need, Variant
 

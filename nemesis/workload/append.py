@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from nemesis.cluster.store import Verb
-from nemesis.cluster.system import LogClient, NotDoneError, Polled, UnknownOutcomeError
+from nemesis.cluster.system import LogClient, Polled
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.needs import Need
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType, PolledRecord
 from nemesis.history.recorder import Recorder

@@ -12,15 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nemesis.cluster.system import (
-    ClusterState,
-    Dump,
-    NodeFailedError,
-    PartitionState,
-    ReplicaState,
-    Report,
-    System,
-)
+from nemesis.cluster.system import Dump, ReplicaState, Report, System
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.history import DUMP, FINAL_ISR, EventType, ReplicaEvent, ReplicaLogBatch
 from nemesis.history.recorder import Clock, Recorder
 from nemesis.history.writer import HistoryWriter

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from nemesis.cluster.store import Answer, StoreClient
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.needs import Need
 from nemesis.history.events import READ, EventType
 from nemesis.history.recorder import Recorder

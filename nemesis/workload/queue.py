@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from nemesis.cluster.store import Answer, Found, StoreClient, Verb
-from nemesis.cluster.system import NotDoneError
+from nemesis.errors import NotDoneError
 from nemesis.linearizability.models.fifo_queue import FifoQueue
 from nemesis.workload.encoding import READS_VALUE, WRITES_VALUE, Encoding
 from nemesis.workload.objects import ObjectWorkload, Process, one_key

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nemesis.ci.command import Finished
 from nemesis.ci.judged import NotJudgedError, judged_run, worst
 from nemesis.ci.keeping import make_small
 from nemesis.ci.words import told
 from nemesis.cli.one_run import record_and_judge
-from tests.ci.runs import MORE, FakeRuns, fake_run, write_run
+from tests.ci.runs import EXITS, MORE, FakeRuns, fake_run, write_run
 
 
 def test_the_worst_anomaly_comes_first(tmp_path: Path) -> None:
@@ -72,6 +74,25 @@ def test_unknown_is_told_as_what_it_is(tmp_path: Path) -> None:
     assert text.startswith("verdict: unknown: nothing can be said for sure, and that is not a pass\n")
     assert "the history has no end: the run was cut off" in text
     assert "broken" not in text
+
+
+@pytest.mark.parametrize("verdict", ["invalid", "valid", "unknown"])
+def test_what_was_recorded_of_a_broken_run_can_convict(verdict: str, tmp_path: Path) -> None:
+    """It is judged by itself: a violation in it is one, and that there is none proves nothing."""
+    folder = write_run(tmp_path / "run", verdict)
+
+    def execute(words: Sequence[str], at_most_s: float) -> Finished:
+        del at_most_s
+        if words[0] == "run":
+            return Finished(exit_code=255, out="", err=f"recording {folder}: schedule random, seed 7\nError: died\n")
+        assert words[:2] == ("check", str(folder))
+        return Finished(exit_code=EXITS[verdict], out=f"run: {folder}\n", err="")
+
+    if verdict == "invalid":
+        assert record_and_judge({}, store=tmp_path, execute=execute).found == {"lost-write", "diverged-log"}
+        return
+    with pytest.raises(NotJudgedError, match="Error: died"):
+        record_and_judge({}, store=tmp_path, execute=execute)
 
 
 @pytest.mark.parametrize("verdict", ["broken", "endless"])

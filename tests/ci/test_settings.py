@@ -17,8 +17,8 @@ from nemesis.cli.settings import (
     draws_its_faults,
     words_of,
 )
-from nemesis.faults.directed import DIRECTED
-from nemesis.schedule import Schedule
+from nemesis.schedules.directed import DIRECTED
+from nemesis.schedules.schedule import Schedule
 from nemesis.variants.catalogue import DIRECTED_VARIANTS
 
 VARIANT = "ack-before-replication"

@@ -17,14 +17,13 @@ import pytest
 from nemesis.cli.__main__ import main
 from nemesis.cli.exit import Exit, UnsupportedError, exit_code_of
 from nemesis.cli.run import plan, run
-from nemesis.cli.soak import command_of
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES, Reads, StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.drawing import random_schedule
 from nemesis.faults.catalogue import USUAL
-from nemesis.faults.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
 from nemesis.runner import RunOptions, new_folder, options_to_json, write_documents
-from nemesis.schedule import schedule_from_json
+from nemesis.schedules.directed import DEMO, DIRECTED, FOLLOWER_RESTART, ISOLATED_LEADER, UNCLEAN_ELECTION
+from nemesis.schedules.drawn import random_schedule
+from nemesis.schedules.schedule import schedule_from_json
 from nemesis.variants.catalogue import ALL, DIRECTED_VARIANTS
 from nemesis.workload.collection import SetWorkload
 from nemesis.workload.register import RegisterWorkload
@@ -256,7 +255,7 @@ def test_a_variant_without_a_schedule_is_refused() -> None:
 
 
 def test_a_variant_brings_its_schedule() -> None:
-    """A variant alone runs under its directed schedule; with packages or a schedule it runs under those."""
+    """A variant alone runs under its directed schedule; with kinds or a schedule it runs under those."""
     alone, options = plan(DEFAULTS | {"variant": "ack-before-replication"})
     packaged, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "nemesis": ("kill",)})
     scheduled, _ = plan(DEFAULTS | {"variant": "ack-before-replication", "schedule": DEMO})
@@ -267,27 +266,10 @@ def test_a_variant_brings_its_schedule() -> None:
     assert scheduled == DEMO
 
 
-def test_a_run_of_a_sweep_is_repeated_by_its_command() -> None:
-    """What a sweep did with one seed, the command in its test.json does again: the same schedule, the same cluster."""
-    asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0}
-    asked |= {"topics": 3, "partitions": 4, "idempotence": False, "lag_time_max_ms": 700}
-    asked |= {"unclean_leader_election": True}
-    _, options = plan(asked | {"nemesis": ("pause", "kill")})
-    command = command_of(3, asked | {"nemesis": ("pause", "kill")})
+def test_a_workload_on_objects_has_a_store_and_no_topics() -> None:
+    """How it reads is the store's."""
+    _, options = plan(DEFAULTS | {"workload": "register", "keys": 4, "reads": "stale"})
 
-    again = plan(run.make_context("run", command[2:]).params)
-
-    assert again[1] == options
-    assert again[0] == random_schedule(seed=3, packages=("pause", "kill"), time_limit_s=20)
-
-
-def test_a_run_on_objects_is_repeated_by_its_command() -> None:
-    """A sweep of a workload on objects too, with its store and without topics."""
-    asked = DEFAULTS | {"concurrency": 10, "rate": 200.0, "time_limit": 20.0, "nemesis": ("kill",)}
-    asked |= {"workload": "register", "keys": 4, "reads": "stale"}
-    _, options = plan(asked)
-
-    assert plan(run.make_context("run", command_of(3, asked)[2:]).params)[1] == options
     assert (options.workload, options.keys, options.cluster.topics.names) == (RegisterWorkload, 4, ())
     assert options.cluster.store == StoreOptions(reads=Reads.STALE)
 
@@ -304,7 +286,6 @@ def test_changes_of_voters_bring_a_store_that_takes_snapshots_often(tmp_path: Pa
 
     assert options.cluster.store == StoreOptions(snapshot_record_bytes=SMALL_SNAPSHOT_RECORD_BYTES)
     assert (stored[0], stored[1].cluster) == (schedule, options.cluster)
-    assert plan(run.make_context("run", command_of(3, asked)[2:]).params) == (schedule, options)
     assert usual.cluster.store == StoreOptions()
 
 
@@ -363,10 +344,10 @@ def test_idempotence_goes_with_all_acks(acks: str, asked: bool | None, expected:
 
 
 def test_all_packages_are_the_default() -> None:
-    """Without any wish the usual packages are drawn from for 30 seconds; ``none`` draws from none."""
+    """Without any wish the usual kinds are drawn from for 30 seconds; ``none`` draws from none."""
     schedule, options = plan(DEFAULTS)
 
-    assert schedule == random_schedule(seed=3, packages=USUAL, time_limit_s=30)
+    assert schedule == random_schedule(seed=3, kinds=USUAL, time_limit_s=30)
     assert options.nemesis == USUAL
     assert plan(DEFAULTS | {"nemesis": ()})[0].steps == ()
 

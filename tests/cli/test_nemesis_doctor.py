@@ -12,8 +12,8 @@ import pytest
 
 from nemesis.cli.doctor import told
 from nemesis.cluster.kinds import ClusterKind, new_host
-from nemesis.cluster.system import UnsupportedError
 from nemesis.doctor import Examined, examined
+from nemesis.errors import UnsupportedError
 from nemesis.faults.catalogue import FAULTS
 from nemesis.faults.fault import Fault
 from tests.cli.commands import TIMEOUT_S, nemesis

@@ -9,11 +9,10 @@ import click
 import pytest
 
 from nemesis.cli.run import plan, run
-from nemesis.cli.soak import command_of, soak
-from nemesis.drawing import flip_flop_schedule, random_schedule
-from nemesis.faults.catalogue import PACKAGES, USUAL
+from nemesis.faults.catalogue import KINDS, USUAL
 from nemesis.faults.needs import Need
 from nemesis.runner import SERVER_IN_HAND, SMALL_SEGMENT_BYTES
+from nemesis.schedules.drawn import flip_flop_schedule, random_schedule
 
 
 def asked(*words: str) -> dict[str, Any]:
@@ -23,11 +22,11 @@ def asked(*words: str) -> dict[str, Any]:
 
 def test_weights_are_how_often_a_package_is_named() -> None:
     """A name with a weight is drawn so much more often than the others."""
-    packages = ("kill", "kill", "kill", "delay")
+    kinds = ("kill", "kill", "kill", "delay")
     schedule, options = plan(asked("--nemesis", "kill:3, delay"))
 
-    assert options.nemesis == packages
-    assert schedule == random_schedule(seed=3, packages=packages, time_limit_s=30)
+    assert options.nemesis == kinds
+    assert schedule == random_schedule(seed=3, kinds=kinds, time_limit_s=30)
 
 
 @pytest.mark.parametrize("value", ["kil", "kill:0", "kill:101", "kill:x", "kill:", ",", "none,kill"])
@@ -42,20 +41,20 @@ def test_the_usual_is_what_it_was() -> None:
     schedule, options = plan(asked())
 
     assert options.nemesis == USUAL == ("partition", "kill", "pause", "rolling-restart")
-    assert schedule == random_schedule(seed=3, packages=USUAL, time_limit_s=30)
+    assert schedule == random_schedule(seed=3, kinds=USUAL, time_limit_s=30)
 
 
 def test_packages_take_turns_when_asked() -> None:
-    """A flip-flop is another schedule of the same packages, and a schedule that is given has none."""
+    """A flip-flop is another schedule of the same kinds, and a schedule that is given has none."""
     schedule, _ = plan(asked("--nemesis", "kill,delay", "--flip-flop"))
 
-    assert schedule == flip_flop_schedule(seed=3, packages=("kill", "delay"), time_limit_s=30)
+    assert schedule == flip_flop_schedule(seed=3, kinds=("kill", "delay"), time_limit_s=30)
     with pytest.raises(click.UsageError, match="exclude each other"):
         plan(asked("--schedule", "demo", "--flip-flop"))
 
 
 def test_a_kill_at_a_point_brings_replicas_that_stand_still(tmp_path: Path) -> None:
-    """The package and a stored schedule bring them, with a wrong rule as well; nothing else does."""
+    """The kind and a stored schedule bring them, with a wrong rule as well; nothing else does."""
     schedule, options = plan(asked("--nemesis", "kill-at"))
     (tmp_path / "schedule.json").write_text(schedule.to_json())
     _, stored = plan(asked("--schedule", str(tmp_path / "schedule.json")))
@@ -72,7 +71,7 @@ def test_a_kill_at_a_point_brings_replicas_that_stand_still(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["clock-jump", "clock-stop", "clock-drift", "wall-clock-jump", "clock-strobe"])
 def test_a_fault_of_clocks_brings_replicas_whose_clocks_can_be_set(tmp_path: Path, name: str) -> None:
-    """The package and a stored schedule bring them, with what else is asked for; a burst of load needs none of it."""
+    """The kind and a stored schedule bring them, with what else is asked for; a burst of load needs none of it."""
     schedule, options = plan(asked("--nemesis", name))
     (tmp_path / "schedule.json").write_text(schedule.to_json())
     _, stored = plan(asked("--schedule", str(tmp_path / "schedule.json")))
@@ -86,13 +85,13 @@ def test_a_fault_of_clocks_brings_replicas_whose_clocks_can_be_set(tmp_path: Pat
     assert not burst.cluster.clocks_in_hand
 
 
-@pytest.mark.parametrize("package", sorted(word for word, fault in PACKAGES.items() if fault.need is Need.DISKS))
-def test_faults_of_disks_bring_disks_that_can_be_broken(tmp_path: Path, package: str) -> None:
-    """The packages and a stored schedule bring them, beside replicas that stand still as well; nothing else does."""
-    schedule, options = plan(asked("--nemesis", package))
+@pytest.mark.parametrize("kind", sorted(word for word, fault in KINDS.items() if fault.need is Need.DISKS))
+def test_faults_of_disks_bring_disks_that_can_be_broken(tmp_path: Path, kind: str) -> None:
+    """The kinds and a stored schedule bring them, beside replicas that stand still as well; nothing else does."""
+    schedule, options = plan(asked("--nemesis", kind))
     (tmp_path / "schedule.json").write_text(schedule.to_json())
     _, stored = plan(asked("--schedule", str(tmp_path / "schedule.json")))
-    _, both = plan(asked("--nemesis", f"kill-at,{package}", "--variant", "ack-before-replication"))
+    _, both = plan(asked("--nemesis", f"kill-at,{kind}", "--variant", "ack-before-replication"))
     _, usual = plan(asked("--nemesis", "kill-at"))
 
     for able in (options, stored, both):
@@ -117,20 +116,3 @@ def test_when_another_system_flushes_cannot_be_said() -> None:
     """An option that only our replicas have is refused, not passed over."""
     with pytest.raises(click.UsageError, match="--log-flush means nothing to the system redis"):
         plan(asked("--system", "redis", "--workload", "register", "--log-flush", "os"))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--nemesis", "kill:2,kill-at,power-loss", "--log-flush", "os"),
-        ("--nemesis", "clock-drift,burst"),
-        ("--nemesis", "kill,delay", "--flip-flop"),
-    ],
-)
-def test_a_sweep_with_them_is_repeated_by_its_command(words: tuple[str, ...]) -> None:
-    """Weights, turns and what the faults need stand in the command that repeats one seed of a sweep."""
-    given = dict(soak.make_context("soak", ["--seeds", "3", *words]).params)
-
-    again = plan(run.make_context("run", command_of(3, given)[2:]).params)
-
-    assert again == plan(asked(*words, "--time-limit", str(given["time_limit"])))

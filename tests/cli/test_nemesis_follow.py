@@ -14,8 +14,8 @@ from nemesis.cli.check import check
 from nemesis.cli.exit import UnsupportedError
 from nemesis.cli.follow import follow_and_tell
 from nemesis.cli.run import record_and_judge
-from nemesis.faults.directed import DEMO
 from nemesis.runner import RunOptions
+from nemesis.schedules.directed import DEMO
 from tests.cli.commands import nemesis
 from tests.pipeline.prefixes import Growing
 from tests.pipeline.recorded import record_run

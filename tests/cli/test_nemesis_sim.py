@@ -16,9 +16,9 @@ import pytest
 from nemesis.cli.__main__ import main
 from nemesis.cli.exit import Exit
 from nemesis.cli.sim import exit_of
-from nemesis.simulator.census import Rare
-from nemesis.simulator.refusals import RefusalRare
+from nemesis.simulator.rare import rares_of
 from nemesis.variants.catalogue import ALL, BUILT
+from nemesis.variants.worlds import WorldKind
 
 WRONG = ("--variant", "ack-before-replication", "--time-limit", "12")
 PATIENCE_S = 60.0
@@ -76,12 +76,11 @@ def test_a_sweep_is_told_and_written(capsys: pytest.CaptureFixture[str], tmp_pat
 
     assert code == Exit.VALID
     assert out.startswith("verdicts: 4 valid, 0 invalid, 0 unknown, 0 error\n")
-    assert all(f"\n{name.value} " in out for name in Rare)
+    assert all(f"\n{name.value} " in out for name in rares_of(WorldKind.QUORUM))
     assert "seeds a minute" in out
     assert document["verdicts"] == {"valid": 4, "invalid": 0, "unknown": 0, "error": 0}
     assert (document["seeds"], document["failures"], document["interrupted"]) == (4, [], False)
-    of_refusals = {RefusalRare.LEADER_REFUSED, RefusalRare.REFUSED_FALSELY}
-    assert document["rare"].keys() == {name.value for name in (*Rare, *of_refusals)}
+    assert document["rare"].keys() == set(rares_of(WorldKind.QUORUM))
     assert "highwater" in document["versions"]
     assert pq.read_table(corpus / "runs").column("seed").to_pylist() == [4, 5, 6, 9]
 

@@ -12,7 +12,7 @@ from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
 from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.targets import Role
-from nemesis.schedule import Inject, Schedule, Step
+from nemesis.schedules.schedule import Inject, Schedule, Step
 from tests.cli.commands import nemesis
 
 
@@ -42,11 +42,11 @@ def test_a_run_that_asks_for_too_much_is_not_begun(schedule: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_suite_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
-    """No run is made of a suite in which one asks for too much."""
-    (tmp_path / "suite.toml").write_text(f'[matrix]\nschedule = ["demo", "{schedule}"]\n')
+def test_a_sweep_is_refused_as_a_whole(schedule: Path, tmp_path: Path) -> None:
+    """No run is made of a sweep in which one asks for too much."""
+    (tmp_path / "sweep.toml").write_text(f'[matrix]\nschedule = ["demo", "{schedule}"]\n')
 
-    done = nemesis("suite", str(tmp_path / "suite.toml"), "--store", str(tmp_path / "store"))
+    done = nemesis("soak", str(tmp_path / "sweep.toml"), "--store", str(tmp_path / "store"))
 
     assert done.returncode == Exit.UNSUPPORTED, done.stderr
     assert not (tmp_path / "store").exists()

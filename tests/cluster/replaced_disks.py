@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
-from nemesis.cluster.system import ClusterState, NotDoneError, UnknownOutcomeError
 from nemesis.cluster.topic_client import ClientOptions
+from nemesis.errors import NotDoneError, UnknownOutcomeError
+from nemesis.faults.breakable import ClusterState
 from nemesis.faults.links import CONTROL
 from nemesis.runner import variant_server
 from nemesis.workload.ending import why_not_converged

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import LogClient, NotDoneError, UnknownOutcomeError
-from nemesis.faults.injector import Injector
-from nemesis.schedule import Action, Schedule, Step
+from nemesis.cluster.system import LogClient
+from nemesis.errors import NotDoneError, UnknownOutcomeError
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Schedule, Step
 from tests.workload.recording import Recording
 
 PATIENCE_S = 90.0

@@ -15,15 +15,15 @@ import pytest
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import OS, ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.disks.damage import DiskPart
 from nemesis.disks.files import FLUSH_S_MIN
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.damage import DamageDisk
 from nemesis.faults.disks import FailDisk, FillDisk, PowerLoss, SlowDisk
 from nemesis.faults.fault import Fault
 from nemesis.faults.targets import Role
 from nemesis.runner import that_can_break_disks
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from tests.cluster.stage import NAME, Stage, running
 
 pytestmark = pytest.mark.cluster

@@ -10,7 +10,7 @@ from nemesis.cli.exit import Exit
 from nemesis.faults.bursts import Burst
 from nemesis.history import APPEND, POLL
 from nemesis.history.reader import read_history
-from nemesis.schedule import Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
 from nemesis.workload.pace import BEHIND_S_MAX
 from tests.systems.running import run
 

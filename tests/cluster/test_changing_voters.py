@@ -10,10 +10,10 @@ import pytest
 
 from nemesis.cluster.key_value_client import GROUP_LOG, KeyValueStore, StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.voters import ChangeVoters, VoterChange
 from nemesis.history import METADATA_LOG, VOTERS_CHANGED, VOTERS_LEARNED
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from nemesis.workload.ending import why_not_converged
 from tests.cluster.stage import Stage, running
 

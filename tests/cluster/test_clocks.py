@@ -18,7 +18,7 @@ from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import ClockFault, DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
 from nemesis.history import METADATA_LOG
 from nemesis.runner import with_clocks_in_hand
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from tests.cluster.stage import NAME, Stage, running
 
 pytestmark = pytest.mark.cluster

@@ -16,10 +16,10 @@ from nemesis.cluster.links import Links
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 from nemesis.plugin.cluster import Cluster, ClusterError
 from nemesis.runner import RunOptions, record_run
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from tests.cli.commands import nemesis
 from tests.cluster.fake_engine import Fake, fake_engine
 
@@ -126,7 +126,6 @@ def test_a_sweep_goes_on_after_a_run_that_has_not_begun(tmp_path: Path, engine: 
     done = nemesis("soak", *words, "--store", str(tmp_path / "store"), "--output", str(output))
     assert done.returncode == Exit.UNKNOWN, done.stderr
     rows = json.loads(output.read_text())["runs"]
-    assert [(row["seed"], row["verdict"], row["reasons"][-1]) for row in rows] == [
-        (seed, "unknown", f"{engine.folder}/{REFUSED}") for seed in (1, 2)
-    ]
+    assert [(row["seed"], row["verdict"]) for row in rows] == [(1, "unknown"), (2, "unknown")]
+    assert all(f"{engine.folder}/{REFUSED}" in row["reasons"][-1] for row in rows)
     assert engine.left == []

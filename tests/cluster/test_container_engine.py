@@ -20,7 +20,7 @@ from nemesis.cluster.containers_kernel import lacked_by_containers
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_links import WHY_PROXIES_ONLY
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.faults.disks import PowerLoss
 from nemesis.faults.impairments import Duplicate
 from nemesis.faults.partitions import Partition

@@ -17,7 +17,7 @@ from nemesis.cluster.containers import INSIDE, ContainersHost
 from nemesis.cluster.containers_engine import Engine, find_engine
 from nemesis.cluster.containers_kernel import why_not_entered
 from nemesis.cluster.netns_probe import probed
-from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.impairments import Bandwidth, Loss, Reset
 from nemesis.faults.links import CLIENTS, CONTROL, LinkMode
 from nemesis.faults.targets import Role

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from nemesis.cluster.control import LOOK_TIMEOUT_MS, Control
-from nemesis.cluster.system import Dump, NodeFailedError
+from nemesis.cluster.system import Dump
+from nemesis.errors import NodeFailedError
 from replica.core.messages import (
     DescribeReplicaRequest,
     DescribeReplicaResponse,

@@ -15,7 +15,7 @@ from nemesis.faults.impairments import Between, CorruptEgress
 from nemesis.faults.links import CLIENTS
 from nemesis.faults.targets import Role
 from nemesis.history.reader import read_history
-from nemesis.schedule import Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
 from replica.records import CorruptRecordError, parse_batches
 from tests.records.odd_batches import batch_of
 from tests.systems.running import run

@@ -7,7 +7,8 @@ import pytest
 from nemesis.cluster.groups import group_states
 from nemesis.cluster.key_value_client import StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import PartitionState, ReplicaState
+from nemesis.cluster.system import ReplicaState
+from nemesis.faults.breakable import PartitionState
 
 LEADER = {1: ("leader", 3, 1, 10, 12), 2: ("follower", 3, 1, 8, 12)}
 

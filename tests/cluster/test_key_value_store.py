@@ -10,7 +10,7 @@ import pytest
 
 from nemesis.cluster.key_value_client import KeyValueStore, Reads
 from nemesis.cluster.store import Answer, Found
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from replica.client.groups.key_value import KeyValueClient
 from replica.core import messages as m
 from replica.errors import ErrorCode

@@ -16,7 +16,7 @@ from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.memory import KILLED_BY_MEMORY, LEAST_BYTES, ReplicaMemory
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NodeFailedError, UnsupportedError
+from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.memory import LimitMemory
 from nemesis.faults.targets import Role
 from nemesis.history import KILLED_FROM_OUTSIDE

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines, report_of
-from nemesis.cluster.system import NodeFailedError, Report
+from nemesis.cluster.system import Report
+from nemesis.errors import NodeFailedError
 from nemesis.history import (
     BECAME_LEADER,
     LAST_KNOWN_LEADER_ELECTED,

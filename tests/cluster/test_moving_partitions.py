@@ -11,9 +11,10 @@ import pytest
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NotDoneError, PartitionState
+from nemesis.errors import NotDoneError
+from nemesis.faults.breakable import PartitionState
 from nemesis.faults.moves import ALL_PLACED, Course, Reassign
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from nemesis.workload.ending import why_not_converged
 from tests.cluster.stage import NAME, Stage, running
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
 from nemesis.cluster.voters import outcome_of
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from replica.client.failures import ClientError, ClusterUnreachableError, ReadFailedError
 from replica.client.groups.failures import (
     TransferFailedError,

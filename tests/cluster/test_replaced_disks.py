@@ -11,7 +11,7 @@ from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.targets import Role
 from nemesis.history import METADATA_LOG
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from tests.cluster.replaced_disks import CASES, TIMING, Case, play, why_wrong
 from tests.cluster.stage import NAME, Stage, running
 

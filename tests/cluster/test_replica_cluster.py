@@ -16,8 +16,9 @@ import pytest
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import ClusterState, NodeFailedError, NotDoneError, PartitionState
 from nemesis.cluster.topic_client import ClientOptions, TopicClient
+from nemesis.errors import NodeFailedError, NotDoneError
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.faults.links import CLIENTS, LinkMode
 from nemesis.faults.shapes import isolate
 from nemesis.history import KILLED_FROM_OUTSIDE, METADATA_LOG

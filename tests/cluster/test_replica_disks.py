@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cluster.disks import AFTERMATH_NS, ReplicaDisks
+from nemesis.cluster.hindered_disks import AFTERMATH_NS, ReplicaDisks
 from nemesis.cluster.local import LocalHost
-from nemesis.cluster.system import PowerLost, Report
+from nemesis.cluster.system import Report
 from nemesis.disks.damage import DiskPart
 from nemesis.disks.files import AccountedFiles
 from nemesis.disks.hindrance import Hindered, Hindrance
 from nemesis.disks.place import place_in
+from nemesis.faults.breakable import PowerLost
 from replica.ids import ReplicaId
 from replica.storage import format_directory
 from replica.storage.files import OpenMode

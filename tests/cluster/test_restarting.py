@@ -12,7 +12,7 @@ from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.faults.processes import KillStarting
 from nemesis.faults.rolling import RollingRestart
 from nemesis.faults.targets import Role
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from tests.cluster.stage import NAME, Stage, running
 
 pytestmark = pytest.mark.cluster

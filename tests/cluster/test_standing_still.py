@@ -10,12 +10,12 @@ import pytest
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.crash_points import CrashPoint
 from nemesis.faults.standing import COME_TO_POINT, KillAt
 from nemesis.faults.targets import Role
 from nemesis.runner import that_can_stand_still
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from tests.cluster.stage import NAME, Stage, running
 
 pytestmark = pytest.mark.cluster

@@ -10,9 +10,9 @@ import pytest
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
-from nemesis.cluster.system import NodeFailedError
 from nemesis.disks.damage import CUT, DiskPart
 from nemesis.disks.place import place_in
+from nemesis.errors import NodeFailedError
 from replica.ids import ReplicaId
 from replica.storage import format_directory
 from replica.voters import VoterSet

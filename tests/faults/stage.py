@@ -6,8 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from nemesis.faults.injector import Injector
-from nemesis.schedule import Action, Schedule, Step
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Schedule, Step
 from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording
 

@@ -13,7 +13,7 @@ from nemesis.faults.damage import DamageDisk
 from nemesis.faults.disks import FailDisk, FillDisk, PowerLoss, SlowDisk
 from nemesis.faults.fault import Fault
 from nemesis.faults.targets import Role
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.schedule import Heal, Inject
 from tests.faults.stage import Stage
 
 ISOLATED = frozenset({(1, 2), (2, 1), (1, 3), (3, 1)})

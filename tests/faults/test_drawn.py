@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.drawing import flip_flop_schedule, random_schedule
 from nemesis.faults.catalogue import FAMILIES
-from nemesis.schedule import Schedule
+from nemesis.schedules.drawn import flip_flop_schedule, random_schedule
+from nemesis.schedules.schedule import Schedule
 
 GOLDEN = Path(__file__).parent / "drawn"
 """For each family a file with the hashes of what its faults have drawn, by their words."""
@@ -38,15 +38,15 @@ def digest_of(draw: Callable[[int], Schedule]) -> str:
 def drawn(word: str) -> dict[str, str]:
     """What a kind of fault draws in all ways of drawing."""
     return {
-        "alone": digest_of(lambda seed: random_schedule(seed=seed, packages=[word], time_limit_s=60)),
-        "beside others": digest_of(lambda seed: random_schedule(seed=seed, packages=[*BESIDE, word], time_limit_s=60)),
-        "in turns": digest_of(lambda seed: flip_flop_schedule(seed=seed, packages=[word, "kill"], time_limit_s=60)),
+        "alone": digest_of(lambda seed: random_schedule(seed=seed, kinds=[word], time_limit_s=60)),
+        "beside others": digest_of(lambda seed: random_schedule(seed=seed, kinds=[*BESIDE, word], time_limit_s=60)),
+        "in turns": digest_of(lambda seed: flip_flop_schedule(seed=seed, kinds=[word, "kill"], time_limit_s=60)),
     }
 
 
 def together(words: tuple[str, ...], seed: int) -> Schedule:
     """What a seed draws from these."""
-    return random_schedule(seed=seed, packages=words, time_limit_s=60)
+    return random_schedule(seed=seed, kinds=words, time_limit_s=60)
 
 
 @pytest.mark.parametrize("family", [*WORDS, "together"])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 from nemesis.faults.crash_points import CrashPoint, Order
 from nemesis.faults.disks import PowerLoss
-from nemesis.faults.injector import HEAL_ALL, HEALINGS_MAX
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.partitions import Partition
 from nemesis.faults.processes import Kill
@@ -16,7 +15,8 @@ from nemesis.faults.shapes import Shape
 from nemesis.faults.standing import KillAt
 from nemesis.faults.targets import Role
 from nemesis.faults.voters import ChangeVoters, VoterChange
-from nemesis.schedule import Heal, Inject
+from nemesis.schedules.injector import HEAL_ALL, HEALINGS_MAX
+from nemesis.schedules.schedule import Heal, Inject
 from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeLinks, FakeSystem
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cluster.system import NodeFailedError
+from nemesis.errors import NodeFailedError
 from nemesis.faults import catalogue
 from nemesis.faults.bursts import Burst
 from nemesis.faults.catalogue import FAMILIES, FAULT_NAMES
@@ -31,7 +31,7 @@ from nemesis.faults.standing import KillAt
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
 from nemesis.report.timeline import BEGINS, ENDS, look_of
-from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeSystem
 

@@ -6,11 +6,11 @@ import asyncio
 import json
 from pathlib import Path
 
-from nemesis.cluster.system import NodeFailedError
-from nemesis.faults.injector import Injector
+from nemesis.errors import NodeFailedError
 from nemesis.faults.memory import LimitMemory
 from nemesis.faults.targets import Role
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
 from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording
 

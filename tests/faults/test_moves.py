@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
-from nemesis.faults.injector import Injector
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.look import CHANGED
 from nemesis.faults.moves import ALL_PLACED, Course, Moves, Reassign, drawn_target
 from nemesis.history import MOVED
 from nemesis.history.reader import read_replica_events
 from nemesis.report.timeline import BEGINS, ENDS, look_of
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
 from tests.workload.fake_moves import FakeMoves, MovingSystem
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.recording import Recording

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from nemesis.faults.catalogue import PACKAGES, fault_from_json
+from nemesis.faults.catalogue import KINDS, fault_from_json
 from nemesis.faults.impairments import Between, Delay, Impairments, NetworkFault
 from nemesis.faults.links import CLIENTS, Link
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.schedule import Inject, Step
+from nemesis.schedules.schedule import Inject, Step
 from nemesis.simulator.schedule_lines import line_of, step_of
 
 THREE = (1, 2, 3)
@@ -44,12 +44,12 @@ def test_a_fault_touches_these_links(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", IMPAIRING)
-def test_every_network_package_draws_its_fault(package: str) -> None:
-    """Each kind of network fault is a package of its name, is drawn in many ways, and is stored and read as data."""
-    drawn = [PACKAGES[package].on_leader(Random(1)), *(PACKAGES[package].drawn(Random(seed)) for seed in range(100))]
+@pytest.mark.parametrize("kind", IMPAIRING)
+def test_every_kind_of_network_fault_draws_its_fault(kind: str) -> None:
+    """Each kind of network fault is of its name, is drawn in many ways, and is stored and read as data."""
+    drawn = [KINDS[kind].on_leader(Random(1)), *(KINDS[kind].drawn(Random(seed)) for seed in range(100))]
 
-    assert {fault.kind for fault in drawn} == {package}
+    assert {fault.kind for fault in drawn} == {kind}
     assert len(set(drawn)) > 10
     for fault in drawn:
         step = Step(at_s=1, action=Inject(fault_id=0, fault=fault))
@@ -57,11 +57,11 @@ def test_every_network_package_draws_its_fault(package: str) -> None:
         assert step_of(line_of(step)) == step
 
 
-@pytest.mark.parametrize("package", IMPAIRING)
-def test_every_drawn_network_fault_touches_links(package: str) -> None:
+@pytest.mark.parametrize("kind", IMPAIRING)
+def test_every_drawn_network_fault_touches_links(kind: str) -> None:
     """Whatever is drawn, in a cluster of three or five there are links that it is about."""
     for seed in range(100):
-        fault = PACKAGES[package].drawn(Random(seed))
+        fault = KINDS[kind].drawn(Random(seed))
         assert isinstance(fault, NetworkFault)
         for nodes in (THREE, (1, 2, 3, 4, 5)):
             about = () if fault.target is Role.NOBODY else nodes[:1]

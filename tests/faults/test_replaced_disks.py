@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.look import OTHER
 from nemesis.faults.processes import Kill
 from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.targets import Role
 from nemesis.history import METADATA_LOG
 from nemesis.report.timeline import BEGINS, ENDS, look_of
-from nemesis.schedule import Action, Heal, Inject, Name
+from nemesis.schedules.schedule import Action, Heal, Inject, Name
 from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeSystem
 from tests.workload.fake_voters import FakeVoters

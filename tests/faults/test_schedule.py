@@ -12,16 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nemesis.drawing import (
-    FIRST_FAULT_S,
-    LEADERLESS_S,
-    TIME_LIMIT_S_MIN,
-    flip_flop_schedule,
-    random_schedule,
-)
 from nemesis.faults.bursts import Burst
-from nemesis.faults.catalogue import PACKAGES, USUAL, fault_from_json
-from nemesis.faults.directed import DIRECTED
+from nemesis.faults.catalogue import KINDS, USUAL, fault_from_json
 from nemesis.faults.disks import RECOVERY_S, PowerLoss
 from nemesis.faults.fault import FAULT_S
 from nemesis.faults.moves import Course, Reassign
@@ -32,24 +24,32 @@ from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.rolling import ROLLING_S, RollingRestart
 from nemesis.faults.targets import Role
 from nemesis.faults.voters import REPLACED_S, ChangeVoters, VoterChange
-from nemesis.schedule import Heal, Inject, Schedule, Step, schedule_from_json
+from nemesis.schedules.directed import DIRECTED
+from nemesis.schedules.drawn import (
+    FIRST_FAULT_S,
+    LEADERLESS_S,
+    TIME_LIMIT_S_MIN,
+    flip_flop_schedule,
+    random_schedule,
+)
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step, schedule_from_json
 
 seeds = st.integers(min_value=0, max_value=2**63)
-package_lists = st.lists(st.sampled_from(list(PACKAGES)), min_size=1, max_size=4)
+kind_lists = st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4)
 limits = st.floats(min_value=TIME_LIMIT_S_MIN, max_value=120)
 
 PROGRAM = """
-from nemesis.drawing import random_schedule
-from nemesis.faults.catalogue import PACKAGES
-print(random_schedule(seed=7, packages=list(PACKAGES), time_limit_s=60).to_json())
+from nemesis.schedules.drawn import random_schedule
+from nemesis.faults.catalogue import KINDS
+print(random_schedule(seed=7, kinds=list(KINDS), time_limit_s=60).to_json())
 """
 
 
-@given(seed=seeds, packages=package_lists, time_limit_s=limits)
-def test_the_same_seed_gives_the_same_schedule(seed: int, packages: list[str], time_limit_s: float) -> None:
-    """Seed and options decide every byte of the schedule; the order in which packages are named does not matter."""
-    first = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
-    again = random_schedule(seed=seed, packages=packages[::-1], time_limit_s=time_limit_s)
+@given(seed=seeds, kinds=kind_lists, time_limit_s=limits)
+def test_the_same_seed_gives_the_same_schedule(seed: int, kinds: list[str], time_limit_s: float) -> None:
+    """Seed and options decide every byte of the schedule; the order in which kinds are named does not matter."""
+    first = random_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s)
+    again = random_schedule(seed=seed, kinds=kinds[::-1], time_limit_s=time_limit_s)
 
     assert first.to_json() == again.to_json()
 
@@ -71,10 +71,10 @@ def test_the_order_of_hashes_does_not_matter() -> None:
     assert len(texts) == 1
 
 
-@given(seed=seeds, packages=package_lists, time_limit_s=limits)
-def test_a_stored_schedule_is_read_back(seed: int, packages: list[str], time_limit_s: float) -> None:
+@given(seed=seeds, kinds=kind_lists, time_limit_s=limits)
+def test_a_stored_schedule_is_read_back(seed: int, kinds: list[str], time_limit_s: float) -> None:
     """What was written is what is read."""
-    schedule = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
+    schedule = random_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s)
 
     assert schedule_from_json(schedule.to_json()) == schedule
 
@@ -86,10 +86,10 @@ def test_a_directed_schedule_is_read_back(schedule: Schedule) -> None:
     assert DIRECTED[schedule.name] is schedule
 
 
-@given(seed=seeds, packages=package_lists, time_limit_s=limits)
-def test_every_fault_is_healed_in_time(seed: int, packages: list[str], time_limit_s: float) -> None:
+@given(seed=seeds, kinds=kind_lists, time_limit_s=limits)
+def test_every_fault_is_healed_in_time(seed: int, kinds: list[str], time_limit_s: float) -> None:
     """Each fault has one healing, after it, within the time limit."""
-    schedule = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
+    schedule = random_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s)
     begins = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Inject)}
     ends = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Heal)}
 
@@ -98,10 +98,10 @@ def test_every_fault_is_healed_in_time(seed: int, packages: list[str], time_limi
     assert Counter(type(step.action) for step in schedule.steps) == {Inject: len(begins), Heal: len(ends)}
 
 
-@given(seed=seeds, packages=package_lists, time_limit_s=limits)
-def test_the_leader_is_taken_away_first(seed: int, packages: list[str], time_limit_s: float) -> None:
+@given(seed=seeds, kinds=kind_lists, time_limit_s=limits)
+def test_the_leader_is_taken_away_first(seed: int, kinds: list[str], time_limit_s: float) -> None:
     """The first fault hits the leader, with others or alone, for long enough that another one takes its place."""
-    first, *others = random_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s).steps
+    first, *others = random_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s).steps
     assert isinstance(first.action, Inject)
     healed_s = next(step.at_s for step in others if step.action == Heal(fault_id=0))
 
@@ -119,8 +119,8 @@ def test_the_leader_is_taken_away_first(seed: int, packages: list[str], time_lim
 
 @given(seed=seeds)
 def test_packages_choose_the_faults(seed: int) -> None:
-    """Only faults of the named packages occur."""
-    schedule = random_schedule(seed=seed, packages=["pause"], time_limit_s=60)
+    """Only faults of the named kinds occur."""
+    schedule = random_schedule(seed=seed, kinds=["pause"], time_limit_s=60)
 
     assert {type(step.action.fault) for step in schedule.steps if isinstance(step.action, Inject)} == {Pause}
 
@@ -128,7 +128,7 @@ def test_packages_choose_the_faults(seed: int) -> None:
 @given(seed=seeds)
 def test_after_a_power_loss_there_is_time_to_recover(seed: int) -> None:
     """Where nobody is back in sync, another loss has nothing to take."""
-    steps = random_schedule(seed=seed, packages=["power-loss"], time_limit_s=60).steps
+    steps = random_schedule(seed=seed, kinds=["power-loss"], time_limit_s=60).steps
     dark: set[int] = set()
     healed_s = 0.0
     for step in steps:
@@ -149,47 +149,45 @@ def faults_of(schedule: Schedule) -> list[str]:
 
 
 def test_a_package_that_is_named_often_comes_often() -> None:
-    """Named nine times beside one other, a package gives nine tenths of the faults; and every seed stays a function."""
-    packages = ["kill"] * 9 + ["loss"]
+    """Named nine times beside one other, a kind gives nine tenths of the faults; and every seed stays a function."""
+    kinds = ["kill"] * 9 + ["loss"]
     drawn = Counter(
-        kind
-        for seed in range(200)
-        for kind in faults_of(random_schedule(seed=seed, packages=packages, time_limit_s=60))
+        kind for seed in range(200) for kind in faults_of(random_schedule(seed=seed, kinds=kinds, time_limit_s=60))
     )
 
     assert 0.85 < drawn["kill"] / drawn.total() < 0.95
-    mixed = ["loss", *packages[:-1]]
-    first, again = (random_schedule(seed=5, packages=order, time_limit_s=60) for order in (packages, mixed))
+    mixed = ["loss", *kinds[:-1]]
+    first, again = (random_schedule(seed=5, kinds=order, time_limit_s=60) for order in (kinds, mixed))
     assert first == again
 
 
-@given(seed=seeds, packages=package_lists, time_limit_s=limits)
-def test_a_flip_flop_is_never_healthy(seed: int, packages: list[str], time_limit_s: float) -> None:
+@given(seed=seeds, kinds=kind_lists, time_limit_s=limits)
+def test_a_flip_flop_is_never_healthy(seed: int, kinds: list[str], time_limit_s: float) -> None:
     """Packages take turns in order, each strikes when the one before heals, until the end; a seed fixes it all."""
-    schedule = flip_flop_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
+    schedule = flip_flop_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s)
     begins = [step.at_s for step in schedule.steps if isinstance(step.action, Inject)]
     ends = [step.at_s for step in schedule.steps if isinstance(step.action, Heal)]
 
     assert begins[0] == FIRST_FAULT_S
     assert begins[1:] == ends[:-1]
     assert ends[-1] > time_limit_s - FAULT_S[0]
-    one_round = [type(PACKAGES[package].drawn(Random(0))) for package in packages if package != "partition"]
+    one_round = [type(KINDS[kind].drawn(Random(0))) for kind in kinds if kind != "partition"]
     found = [type(fault) for fault in schedule.faults if not isinstance(fault, Partition | CutClients)]
     assert all(kind is one_round[number % len(one_round)] for number, kind in enumerate(found))
-    assert schedule == flip_flop_schedule(seed=seed, packages=packages, time_limit_s=time_limit_s)
+    assert schedule == flip_flop_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s)
 
 
 def test_a_flip_flop_of_nothing_or_without_time() -> None:
-    """Without packages nothing happens, and too short a time is refused."""
-    assert flip_flop_schedule(seed=1, packages=[], time_limit_s=1).steps == ()
+    """Without kinds nothing happens, and too short a time is refused."""
+    assert flip_flop_schedule(seed=1, kinds=[], time_limit_s=1).steps == ()
     with pytest.raises(ValueError, match="give 6"):
-        flip_flop_schedule(seed=1, packages=["kill"], time_limit_s=2)
+        flip_flop_schedule(seed=1, kinds=["kill"], time_limit_s=2)
 
 
 def test_a_third_of_the_time_is_healthy() -> None:
     """Over many seeds, at least three tenths of a run of 60 seconds are free of faults that a healing ends at once."""
     for seed in range(200):
-        steps = random_schedule(seed=seed, packages=SHORT, time_limit_s=60).steps
+        steps = random_schedule(seed=seed, kinds=SHORT, time_limit_s=60).steps
         begins = {step.action.fault_id: step.at_s for step in steps if isinstance(step.action, Inject)}
         ends = {step.action.fault_id: step.at_s for step in steps if isinstance(step.action, Heal)}
         faulty = [any(begins[f] <= tenth / 10 < ends[f] for f in begins) for tenth in range(600)]
@@ -201,7 +199,7 @@ def test_a_third_of_the_time_is_healthy() -> None:
 def test_a_rolling_restart_gets_its_time() -> None:
     """It goes on for longer than other faults, as far as the time limit lets it."""
     for seed in range(50):
-        steps = random_schedule(seed=seed, packages=["rolling-restart"], time_limit_s=60).steps
+        steps = random_schedule(seed=seed, kinds=["rolling-restart"], time_limit_s=60).steps
         begins = {step.action.fault_id: step.at_s for step in steps if isinstance(step.action, Inject)}
         ends = {step.action.fault_id: step.at_s for step in steps if isinstance(step.action, Heal)}
         later = {fault: ends[fault] - begins[fault] for fault in begins if fault and ends[fault] < 60}
@@ -209,14 +207,14 @@ def test_a_rolling_restart_gets_its_time() -> None:
 
 
 def test_without_packages_nothing_happens() -> None:
-    """No package, no step."""
-    assert random_schedule(seed=1, packages=[], time_limit_s=1).steps == ()
+    """No kind, no step."""
+    assert random_schedule(seed=1, kinds=[], time_limit_s=1).steps == ()
 
 
 def test_too_short_a_time_is_refused() -> None:
     """Faults that could not bite and heal are refused with the least that is needed."""
     with pytest.raises(ValueError, match="give 6"):
-        random_schedule(seed=1, packages=["kill"], time_limit_s=2)
+        random_schedule(seed=1, kinds=["kill"], time_limit_s=2)
 
 
 def test_steps_out_of_order_are_refused() -> None:
@@ -266,7 +264,7 @@ def test_every_run_with_changes_replaces_a_voter() -> None:
     """The second fault is a voter replaced, nothing strikes into it, and it gets its time; later ones are struck."""
     struck = 0
     for seed in range(200):
-        schedule = random_schedule(seed=seed, packages=CHANGING, time_limit_s=60)
+        schedule = random_schedule(seed=seed, kinds=CHANGING, time_limit_s=60)
         begins = {step.action.fault_id: step for step in schedule.steps if isinstance(step.action, Inject)}
         ends = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Heal)}
         faults = {fault_id: step.action.fault for fault_id, step in begins.items() if isinstance(step.action, Inject)}
@@ -287,7 +285,7 @@ def test_all_changes_of_voters_are_drawn() -> None:
     """Over some seeds there is each kind of change, of the leader and of others."""
     drawn = set()
     for seed in range(50):
-        steps = random_schedule(seed=seed, packages=CHANGING, time_limit_s=60).steps
+        steps = random_schedule(seed=seed, kinds=CHANGING, time_limit_s=60).steps
         faults = [step.action.fault for step in steps if isinstance(step.action, Inject)]
         drawn |= {(fault.change, fault.target) for fault in faults if isinstance(fault, ChangeVoters)}
 
@@ -299,7 +297,7 @@ def test_all_changes_of_voters_are_drawn() -> None:
 def test_voters_are_not_changed_without_being_asked_for() -> None:
     """What is usually drawn from leaves the voters alone: few clusters can change them."""
     assert not any(
-        random_schedule(seed=seed, packages=USUAL, time_limit_s=60).needs >= {Need.VOTERS} for seed in range(50)
+        random_schedule(seed=seed, kinds=USUAL, time_limit_s=60).needs >= {Need.VOTERS} for seed in range(50)
     )
 
 
@@ -307,7 +305,7 @@ def test_disks_are_replaced_one_at_a_time() -> None:
     """No second one strikes into a first where there is anything else to draw, and each choice is drawn."""
     drawn = set()
     for seed in range(50):
-        steps = random_schedule(seed=seed, packages=("kill", "replace-disk"), time_limit_s=60).steps
+        steps = random_schedule(seed=seed, kinds=("kill", "replace-disk"), time_limit_s=60).steps
         replaced = None
         for action in (step.action for step in steps):
             if isinstance(action, Inject) and isinstance(action.fault, ReplaceDisk):
@@ -328,7 +326,7 @@ def test_every_run_with_moves_moves_partitions_under_faults() -> None:
     """The second of those that come one after the other moves some; others strike into moves, and moves into others."""
     struck = moved_into = 0
     for seed in range(100):
-        schedule = random_schedule(seed=seed, packages=MOVING, time_limit_s=30)
+        schedule = random_schedule(seed=seed, kinds=MOVING, time_limit_s=30)
         begins = {step.action.fault_id: step for step in schedule.steps if isinstance(step.action, Inject)}
         ends = {step.action.fault_id: step.at_s for step in schedule.steps if isinstance(step.action, Heal)}
         faults = {fault_id: step.action.fault for fault_id, step in begins.items() if isinstance(step.action, Inject)}
@@ -347,7 +345,7 @@ def test_all_moves_are_drawn() -> None:
     faults = [
         fault
         for seed in range(100)
-        for fault in random_schedule(seed=seed, packages=MOVING, time_limit_s=60).faults
+        for fault in random_schedule(seed=seed, kinds=MOVING, time_limit_s=60).faults
         if isinstance(fault, Reassign)
     ]
 

@@ -9,11 +9,11 @@ import pytest
 
 from nemesis.faults.bursts import Burst
 from nemesis.faults.dials import Dials
-from nemesis.faults.injector import Injector
 from nemesis.faults.load import Load
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import ClockFault, DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
 from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
-from nemesis.faults.injector import Injector
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.look import CHANGED
 from nemesis.faults.processes import Kill
 from nemesis.faults.targets import Role
 from nemesis.faults.voters import ALL_VOTE, ChangeVoters, VoterChange, VoterChanges
 from nemesis.history import METADATA_LOG
 from nemesis.report.timeline import BEGINS, ENDS, look_of
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.fake_voters import FakeVoters
 from tests.workload.recording import Recording

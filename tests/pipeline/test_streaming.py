@@ -30,7 +30,7 @@ from nemesis.pipeline.streaming import Follower, FollowError, Growth, following
 from nemesis.pipeline.streaming.in_process import InProcessFollower
 from nemesis.report.data import read_run
 from nemesis.runner import FirstAnomaly, OpenRun, RunOptions
-from nemesis.schedule import Inject, Schedule, Step
+from nemesis.schedules.schedule import Inject, Schedule, Step
 from nemesis.workload.ending import ReportWriter
 from tests.checks.histories import append, became_leader, final_isr, poll, replica_log
 from tests.checks.simulation import Run

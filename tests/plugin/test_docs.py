@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli.suite.document import read_suite
-from nemesis.cli.suite.matrix import count_of
+from nemesis.cli.soak.document import read_sweep
+from nemesis.cli.soak.matrix import count_of
 from tests.plugin.test_plugin import ALONE, CONFTEST
 
 pytest_plugins = ["pytester"]
@@ -47,11 +47,11 @@ def test_the_example_of_a_cluster_is_a_test(
     done.stdout.fnmatch_lines(["*SETUP    F cluster*", "*test_a_write_survives_its_leader*"])
 
 
-def test_the_example_of_a_suite_is_one(page: str, tmp_path: Path) -> None:
+def test_the_example_of_a_sweep_is_one(page: str, tmp_path: Path) -> None:
     """It is read, and has as many runs as its lists make."""
     (tmp_path / "nightly.toml").write_text(blocks(page, "toml")[0])
-    suite = read_suite(tmp_path / "nightly.toml")
-    assert (suite.name, count_of(suite)) == ("nightly", 30)
+    sweep = read_sweep(tmp_path / "nightly.toml")
+    assert (sweep.name, count_of(sweep)) == ("nightly", 30)
 
 
 def test_every_option_is_on_the_page(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

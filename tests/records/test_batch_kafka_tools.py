@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.systems.kafka.jars import resolve_jars
 from nemesis.systems.kafka.settings import java_command
 from nemesis.systems.programs import full_path

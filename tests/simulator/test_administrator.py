@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import KEPT_BYTES, draw_cluster_climate, with_forgetting, with_retention

@@ -17,7 +17,7 @@ from nemesis.faults.shapes import Shape
 from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import JumpClock, StopClock
-from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of, options_of, run_case, verdict_text
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.faults import IN_WORLDS

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from nemesis.history import APPEND, FINAL_READ, EventType
-from nemesis.schedule import Inject, Schedule
+from nemesis.schedules.schedule import Inject, Schedule
 from nemesis.simulator.case import directive_of, options_of
 from nemesis.simulator.climate import CALM, Climate, Weather
-from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, is_bearable
 from nemesis.simulator.corpus import repeat_command, row_of
 from nemesis.simulator.plan import draw_schedule
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import RECOVERY_S_MAX, Run, SimOptions, resolved, simulate
 from nemesis.simulator.world import Observer, World
@@ -93,7 +93,7 @@ def test_an_unclean_election_excuses_what_is_lost_by_it() -> None:
     assert climate.cluster is not None
     climate = replace(climate, cluster=replace(climate.cluster, passing_topic=False))
     outcome = simulate(SimOptions(seed=17, climate=climate)).outcome
-    assert outcome.rare[ClusterRare.UNCLEAN_ELECTION] > 0
+    assert outcome.rare[Rare.UNCLEAN_ELECTION] > 0
     assert (outcome.verdict, outcome.violation) == (Verdict.UNKNOWN, None)
     assert "unclean elections gave records up" in outcome.reasons[0]
 
@@ -218,8 +218,8 @@ class Leaving(Observer):
 def test_what_is_rare_is_counted() -> None:
     """A broker that leaves moves its leaderships, shrinks what it was in sync with, and is back in it afterwards."""
     rare = calm_run(Leaving()).outcome.rare
-    assert rare[ClusterRare.CONTROLLED_SHUTDOWN] == 1
-    assert {ClusterRare.ISR_SHRINK, ClusterRare.ISR_EXPAND, ClusterRare.LEADER_FAILOVER} <= set(rare)
+    assert rare[Rare.CONTROLLED_SHUTDOWN] == 1
+    assert {Rare.ISR_SHRINK, Rare.ISR_EXPAND, Rare.LEADER_FAILOVER} <= set(rare)
 
 
 def test_a_row_tells_its_world() -> None:
@@ -234,6 +234,6 @@ def test_an_idempotent_producer_writes_each_value_once() -> None:
     climate = Climate(rate=20.0, loss=0.1, cluster=replace(CLUSTER, idempotent=1.0))
     run = simulate(SimOptions(seed=2, time_limit_s=30, climate=climate))
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[ClusterRare.DUPLICATE_PRODUCE_SUPPRESSED] > 0
+    assert run.outcome.rare[Rare.DUPLICATE_PRODUCE_SUPPRESSED] > 0
     unknown = [event for event in run.record.history if event.f == APPEND and event.type is EventType.INFO]
     assert len(unknown) <= climate.concurrency

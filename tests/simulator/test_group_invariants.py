@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.group_climate import STORE, GroupClimate
 from nemesis.simulator.group_invariants import GroupInvariants

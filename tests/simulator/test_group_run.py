@@ -10,17 +10,16 @@ import pytest
 from msgspec import structs
 
 from nemesis.history import READ, EventType
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.case import directive_of, options_of
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.corpus import repeat_command, row_of
-from nemesis.simulator.group_census import GroupRare
 from nemesis.simulator.group_climate import COUNTER, STORE, GroupClimate
 from nemesis.simulator.group_seeds import draw_group_climate
 from nemesis.simulator.history_judgement import judge_record
+from nemesis.simulator.rare import Rare, rares_of
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import Run, SimOptions, resolved, simulate
-from nemesis.simulator.tally import rares_of
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
@@ -93,7 +92,7 @@ def test_a_command_of_a_session_is_sent_again_until_it_is_known() -> None:
     climate = Climate(rate=20.0, loss=0.2, group=replace(GROUP, sessions=1.0, counter=True))
     run = simulate(SimOptions(seed=3, time_limit_s=30, climate=climate))
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[GroupRare.REPEATED_COMMAND] >= 1
+    assert run.outcome.rare[Rare.REPEATED_COMMAND] >= 1
     unknown = [event for event in run.record.history if event.type is EventType.INFO and event.process >= 0]
     assert len(unknown) <= climate.concurrency
 
@@ -103,7 +102,7 @@ def test_a_command_without_a_session_may_remain_unknown() -> None:
     climate = Climate(rate=20.0, loss=0.2, group=replace(GROUP, sessions=0.0))
     run = simulate(SimOptions(seed=2, time_limit_s=30, climate=climate))
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert GroupRare.REPEATED_COMMAND not in run.outcome.rare
+    assert Rare.REPEATED_COMMAND not in run.outcome.rare
     assert sum(event.type is EventType.INFO for event in run.record.history if event.process >= 0) > 3
 
 
@@ -114,7 +113,7 @@ def test_any_replica_answers_linearizable_questions() -> None:
     readers = {event.node for event in run.record.history if event.f == READ and event.type is EventType.OK}
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
     assert readers == {1, 2, 3}
-    assert run.outcome.rare[GroupRare.FOLLOWER_READ] > 10
+    assert run.outcome.rare[Rare.FOLLOWER_READ] > 10
 
 
 class LeftBehind(Observer):
@@ -136,7 +135,7 @@ def test_who_was_left_behind_loads_a_snapshot() -> None:
     """A replica that lacks what is gone from the logs is in the same state as the others in the end."""
     run = calm_run(LeftBehind(), snapshot_max_record_bytes_between=600)
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[GroupRare.SNAPSHOT_INSTALLED] >= 1
+    assert run.outcome.rare[Rare.SNAPSHOT_INSTALLED] >= 1
     assert min(row.log_start_offset for row in run.record.logs) > 0
 
 

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import force_setattr, replace
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
-from nemesis.simulator.metadata_census import MetadataRare
 from nemesis.simulator.node import Node, Step
+from nemesis.simulator.rare import Rare, rares_of
 from nemesis.simulator.run import Run, SimOptions, simulate
-from nemesis.simulator.tally import rares_of
 from nemesis.simulator.world import Observer
 from nemesis.verdict import Verdict
 from replica.core import effects as fx
@@ -48,8 +47,8 @@ def test_a_calm_cluster_takes_its_metadata_down() -> None:
     """Nothing goes wrong by it, and it is counted."""
     run = calm_run()
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[MetadataRare.METADATA_SNAPSHOT_STORED] >= 3
-    assert {rare.value for rare in MetadataRare} <= set(rares_of(CALM_CLUSTER.world))
+    assert run.outcome.rare[Rare.METADATA_SNAPSHOT_STORED] >= 3
+    assert Rare.METADATA_SNAPSHOT_STORED in rares_of(CALM_CLUSTER.world)
 
 
 CALM_CLUSTER: Climate = dataclasses.replace(CALM, cluster=ClusterClimate())

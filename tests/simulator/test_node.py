@@ -13,11 +13,11 @@ from nemesis.faults.partitions import Partition
 from nemesis.faults.processes import Pause, Stop
 from nemesis.faults.shapes import Shape
 from nemesis.faults.timekeeping import JumpClock, StopClock
-from nemesis.schedule import Heal, Inject, Name, Step
-from nemesis.simulator.census import Rare
+from nemesis.schedules.schedule import Heal, Inject, Name, Step
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.node import Crash, Node
 from nemesis.simulator.node import Step as CoreStep
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import LOG, Observer
 from replica.core import effects as fx
@@ -114,7 +114,7 @@ def test_a_full_disk_ends_the_process_until_there_is_space() -> None:
     stage.run(5)
     assert node in stage.world.up()
     stage.converge()
-    assert stage.census.counts[Rare.FULL_DISK] > 0
+    assert stage.record.rare[Rare.FULL_DISK] > 0
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def test_a_failing_disk_ends_the_process(call: str) -> None:
     inject(stage, FailDisk(target="leader", call=call))
     stage.run(1)
     assert not node.is_up or node.incarnation > 1
-    assert stage.census.counts[Rare.STORAGE_FAILURE] > 0
+    assert stage.record.rare[Rare.STORAGE_FAILURE] > 0
     heal(stage)
     stage.run(5)
     stage.converge()
@@ -147,7 +147,7 @@ def test_damage_is_noticed_and_the_machine_stays_down(how: str) -> None:
     assert node.is_retired
     assert not node.is_up
     stage.converge()
-    assert stage.census.counts[Rare.DAMAGE_DETECTED] == 1
+    assert stage.record.rare[Rare.DAMAGE_DETECTED] == 1
 
 
 def test_flushed_data_that_is_gone_without_damage_convicts() -> None:

@@ -10,7 +10,7 @@ from nemesis.faults.disks import FailDisk, FillDisk, SlowDisk
 from nemesis.faults.fault import Fault
 from nemesis.faults.processes import Pause
 from nemesis.faults.timekeeping import StopClock
-from nemesis.schedule import Heal, Inject, Step
+from nemesis.schedules.schedule import Heal, Inject, Step
 from nemesis.simulator.node import Node
 from tests.simulator.worlds import Stage
 

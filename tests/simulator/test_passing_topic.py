@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM
-from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.passing_topic import NAME
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.world import Observer
 from nemesis.verdict import Verdict
@@ -31,7 +31,7 @@ def test_a_topic_comes_and_goes() -> None:
     """All replicas delete its logs, more than once, and nothing that is promised of other topics changes."""
     run = run_of(passing_topic=True)
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[ClusterRare.LOG_DELETED] >= 6
+    assert run.outcome.rare[Rare.LOG_DELETED] >= 6
     assert {row.topic_partition for row in run.record.logs} == {str(log) for log in ClusterClimate().topic_partitions}
 
 

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, REFUSALS_SHARE, Climate
 from nemesis.simulator.climate_fields import CALM_CLIMATES
-from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.node import Node
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
-from nemesis.simulator.refusals import RefusalRare, Refusals
+from nemesis.simulator.refusals import Refusals
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.steps import Step
 from nemesis.simulator.world import Observer, World
@@ -27,6 +27,7 @@ SEEDS = (4, 6, 7, 9)
 """The first whose worlds have such evidence, in all kinds of worlds."""
 PATIENT = replace(USED, refusals=True, fetch_timeout_ms=30_000, restart_ms=(20_000, 20_000))
 """Who is silent is given half a minute, and a process that has ended is not back before."""
+OF_REFUSALS = {Rare.LEADER_REFUSED, Rare.BROKER_REFUSED, Rare.REFUSED_FALSELY}
 
 
 class Elections(Observer):
@@ -49,14 +50,14 @@ class Elections(Observer):
                 self.epochs.setdefault(name, set()).add(log.leader_epoch)
 
 
-def stage_of(climate: Climate) -> tuple[Stage, Refusals]:
+def stage_of(climate: Climate) -> Stage:
     """A world that has begun, with evidence."""
     stage = Stage(climate)
     refusals = Refusals(stage.world, stage.record, Random("refused"))
     stage.world.observers.append(refusals)
     refusals.start()
     stage.run(10)
-    return stage, refusals
+    return stage
 
 
 @pytest.mark.slow
@@ -81,17 +82,17 @@ def test_a_share_of_all_seeds_have_evidence() -> None:
 
 def test_a_leader_whose_process_has_ended_is_replaced_at_once() -> None:
     """Others lead long before they would give up one that is silent."""
-    stage, refusals = stage_of(PATIENT)
+    stage = stage_of(PATIENT)
     first = stage.leader
     first.kill()
     stage.run(1)
     assert stage.leader is not first
-    assert refusals.counts[RefusalRare.LEADER_REFUSED] > 0
+    assert stage.record.rare[Rare.LEADER_REFUSED] > 0
 
 
 def test_a_leader_that_is_cut_off_or_stands_still_is_given_its_whole_time() -> None:
     """Of a silent leader there is no evidence, whether its process runs or not."""
-    stage, refusals = stage_of(PATIENT)
+    stage = stage_of(PATIENT)
     first = stage.leader
     first.pause(0)
     stage.run(10)
@@ -100,7 +101,7 @@ def test_a_leader_that_is_cut_off_or_stands_still_is_given_its_whole_time() -> N
     stage.world.network.cut(1, others | frozenset((there, here) for here, there in others))
     first.kill()
     stage.run(10)
-    assert refusals.counts[RefusalRare.LEADER_REFUSED] == 0
+    assert stage.record.rare[Rare.LEADER_REFUSED] == 0
     assert not any(
         log.is_leader for node in stage.world.up() if node.core is not None for log in node.core.logs.values()
     )
@@ -109,10 +110,10 @@ def test_a_leader_that_is_cut_off_or_stands_still_is_given_its_whole_time() -> N
 @pytest.mark.slow
 def test_wrong_evidence_costs_no_more_than_elections() -> None:
     """Something refuses in the name of processes that live on, again and again: everything written is there."""
-    stage, refusals = stage_of(replace(USED, refusals=True, false_refusals=60.0))
+    stage = stage_of(replace(USED, refusals=True, false_refusals=60.0))
     stage.run(20)
-    assert refusals.counts[RefusalRare.REFUSED_FALSELY] > 0
-    assert refusals.counts[RefusalRare.LEADER_REFUSED] > 0
+    assert stage.record.rare[Rare.REFUSED_FALSELY] > 0
+    assert stage.record.rare[Rare.LEADER_REFUSED] > 0
     stage.world.climate = replace(stage.world.climate, false_refusals=0.0)
     stage.converge()
 
@@ -135,7 +136,7 @@ def test_on_a_slow_network_nobody_is_given_up(world: WorldKind) -> None:
     outcome = simulate(SimOptions(seed=1, climate=climate, schedule=quiet, time_limit_s=300.0), [watch]).outcome
     assert outcome.verdict is Verdict.VALID, outcome.reasons
     assert [len(epochs) for epochs in watch.epochs.values()] == [1]
-    assert not {ClusterRare.BROKER_FENCED, *RefusalRare} & outcome.rare.keys(), outcome.rare
+    assert not {Rare.BROKER_FENCED, *OF_REFUSALS} & outcome.rare.keys(), outcome.rare
 
 
 @pytest.mark.slow
@@ -152,7 +153,7 @@ def test_without_evidence_there_is_none() -> None:
     """A calm climate has none, so that what is written down of earlier worlds is what it was."""
     assert not CALM.refusals
     run = simulate(SimOptions(seed=1, time_limit_s=20.0))
-    assert not set(RefusalRare) & run.outcome.rare.keys()
+    assert not OF_REFUSALS & run.outcome.rare.keys()
 
 
 @pytest.mark.slow

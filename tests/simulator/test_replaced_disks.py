@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
-from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
-from nemesis.simulator.metadata_census import MetadataRare
 from nemesis.simulator.node import Node
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import Run, SimOptions, simulate
-from nemesis.simulator.voter_census import VoterRare
 from nemesis.simulator.world import Observer
 from nemesis.verdict import Verdict
 from replica.ids import ReplicaId
@@ -61,10 +59,10 @@ def test_whoever_is_counted_on_loses_its_disk_like_anybody_else() -> None:
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
     assert replaced.losers == {1, 2, 3, 4}
     rare = run.outcome.rare
-    assert rare[ClusterRare.COUNTED_ON_DISK_REPLACED] > 0
-    assert rare[VoterRare.VOTER_DISK_WIPED] > 0
-    assert rare[VoterRare.VOTER_REPLACED] > 0
-    assert rare[MetadataRare.METADATA_SNAPSHOT_ON_NEW_DISK] > 0
+    assert rare[Rare.COUNTED_ON_DISK_REPLACED] > 0
+    assert rare[Rare.VOTER_DISK_WIPED] > 0
+    assert rare[Rare.VOTER_REPLACED] > 0
+    assert rare[Rare.METADATA_SNAPSHOT_ON_NEW_DISK] > 0
 
 
 @pytest.mark.slow
@@ -92,7 +90,7 @@ def test_an_operator_saves_what_nobody_may_lead_with(elr_enable: bool) -> None:
     for seed in range(1, 3):
         run = run_of(seed=seed, **{**WAITING, "elr_enable": elr_enable})
         assert run.outcome.verdict is Verdict.VALID, (seed, run.outcome.reasons)
-        waited += run.outcome.rare.get(ClusterRare.PARTITION_WAITED_FOR_OPERATOR, 0)
+        waited += run.outcome.rare.get(Rare.PARTITION_WAITED_FOR_OPERATOR, 0)
     assert waited > 0
 
 

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from nemesis.disks.simulated_files import PowerLossError
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
-from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, with_rot
 from nemesis.simulator.node import Node
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.steps import Step
 from nemesis.simulator.world import Observer
@@ -54,8 +54,8 @@ def test_logs_rot_and_are_fetched_anew() -> None:
     """Every promise is kept meanwhile, and in the end all copies are whole."""
     run = run_of()
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[ClusterRare.PARTITION_OFFLINE] >= 3
-    assert run.outcome.rare[ClusterRare.DAMAGED_LOG_REPLACED] == run.outcome.rare[ClusterRare.PARTITION_OFFLINE]
+    assert run.outcome.rare[Rare.PARTITION_OFFLINE] >= 3
+    assert run.outcome.rare[Rare.DAMAGED_LOG_REPLACED] == run.outcome.rare[Rare.PARTITION_OFFLINE]
     assert len(run.record.logs) > 0
 
 

@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from nemesis.history import APPEND, EventType
-from nemesis.simulator.census import Rare
 from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.history_judgement import judge_record
 from nemesis.simulator.queue import US_PER_S
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import DRAWN, Run, SimOptions, simulate
 from nemesis.simulator.world import World

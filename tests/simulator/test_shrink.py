@@ -18,7 +18,7 @@ from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
 from nemesis.faults.simulated import Clog
 from nemesis.faults.targets import Role
-from nemesis.schedule import Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of, options_of, run_case
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.ddmin import ddmin

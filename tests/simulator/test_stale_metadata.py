@@ -8,12 +8,12 @@ import pytest
 
 from nemesis.faults.simulated import DelayMetadata
 from nemesis.faults.targets import Role
-from nemesis.schedule import Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
 from nemesis.simulator.climate import CALM
-from nemesis.simulator.cluster_census import ClusterRare
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.node import Node
 from nemesis.simulator.node import Step as NodeStep
+from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.world import Observer, World
@@ -67,6 +67,6 @@ def test_metadata_comes_late_to_whom_it_is_held_up_for_and_all_else_in_time() ->
     run_with(watched=(in_time,))
 
     assert run.outcome.violation is None
-    assert ClusterRare.BROKER_FENCED not in run.outcome.rare
-    assert ClusterRare.CONTROLLER_FAILOVER not in run.outcome.rare
+    assert Rare.BROKER_FENCED not in run.outcome.rare
+    assert Rare.CONTROLLER_FAILOVER not in run.outcome.rare
     assert late.most_ms >= DELAY_MS > in_time.most_ms

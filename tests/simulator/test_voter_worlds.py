@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM, Weather
-from nemesis.simulator.group_census import GroupRare
 from nemesis.simulator.group_climate import STORE, GroupClimate
 from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, draw_group_climate
 from nemesis.simulator.node import Node, Step
+from nemesis.simulator.rare import Rare, rares_of
 from nemesis.simulator.run import Run, SimOptions, simulate
-from nemesis.simulator.tally import rares_of
 from nemesis.simulator.trace import Trace
-from nemesis.simulator.voter_census import VoterRare
 from nemesis.simulator.world import Observer, World, base_voters, initial_voters_of
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
@@ -49,11 +47,11 @@ def test_voters_come_and_go_while_clients_go_on() -> None:
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
     assert run.outcome.acknowledged > 50
     for name in (
-        VoterRare.VOTER_ADDED,
-        VoterRare.VOTER_REMOVED,
-        VoterRare.LEADER_REMOVED_ITSELF,
-        VoterRare.LED_BY_NEWCOMER,
-        VoterRare.OBSERVER_DISK_WIPED,
+        Rare.VOTER_ADDED,
+        Rare.VOTER_REMOVED,
+        Rare.LEADER_REMOVED_ITSELF,
+        Rare.LED_BY_NEWCOMER,
+        Rare.OBSERVER_DISK_WIPED,
     ):
         assert rare.get(name, 0) > 0, name
     assert set(rare) <= set(rares_of(WorldKind.GROUP))
@@ -87,7 +85,7 @@ def test_voters_stay_where_nobody_changes_them() -> None:
     run = calm_run(GroupClimate())
 
     assert base_voters(climate).ids == tuple(range(1, climate.voters + 1))
-    assert not set(run.outcome.rare) & {rare.value for rare in VoterRare}
+    assert not set(run.outcome.rare) & {rare for rare in Rare if rare.worlds == {WorldKind.CLUSTER, WorldKind.GROUP}}
 
 
 class Wiping(Observer):
@@ -128,7 +126,7 @@ def test_a_wiped_disk_is_somebody_else() -> None:
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
     assert before != after
     assert watch.stored > 0
-    assert run.outcome.rare[VoterRare.VOTER_DISK_WIPED] == 1
+    assert run.outcome.rare[Rare.VOTER_DISK_WIPED] == 1
     assert {row.replica_id for row in run.record.logs if row.topic_partition == f"{STORE}"} == {1, 2, 3, 4, 5}
 
 
@@ -151,4 +149,4 @@ def test_leaders_answer_by_lease() -> None:
     run = calm_run(GroupClimate(lease_reads=1.0, ask_anyone=0.5), drift_ppm=LEASE_DRIFT_PPM)
 
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
-    assert run.outcome.rare[GroupRare.LEASE_READ] > 5
+    assert run.outcome.rare[Rare.LEASE_READ] > 5

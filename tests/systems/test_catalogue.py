@@ -9,7 +9,7 @@ import click
 import pytest
 
 from nemesis.cli.workload import workload_asked
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.systems import catalogue, programs
 from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, offer_of, page_table
 from nemesis.workload.catalogue import WORKLOADS

@@ -14,7 +14,7 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'hi
 from aiohttp import web
 
 from nemesis.cluster.store import Answer
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.systems.etcd import client as etcd
 from nemesis.systems.etcd.client import EtcdStore
 from tests.systems.store_outcomes import get, outcome, put

@@ -11,7 +11,8 @@ import pytest
 
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.store import Verb
-from nemesis.cluster.system import ClusterState, NodeFailedError, PartitionState
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.faults.bursts import Burst
 from nemesis.faults.disks import PowerLoss
 from nemesis.faults.fault import Fault

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from nemesis.cluster.system import PartitionState
+from nemesis.faults.breakable import PartitionState
 from nemesis.systems.kafka.metadata import MalformedError, Told, parse, request
 
 

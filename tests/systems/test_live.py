@@ -11,7 +11,7 @@ from nemesis.faults.partitions import Partition
 from nemesis.faults.processes import Kill
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
-from nemesis.schedule import Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Name, Schedule, Step
 from tests.systems.running import needs, needs_netns, run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("redis", reason="redis is not installed: pip install 'highwater[systems]'")
 
 from nemesis.cluster.store import Answer, Found
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.systems.redis import client as redis_client
 from nemesis.systems.redis.client import Address, RedisStore
 from tests.systems.store_outcomes import get, outcome, put

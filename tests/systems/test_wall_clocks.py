@@ -12,10 +12,10 @@ from nemesis.cluster.faketime import why_no_faketime
 from nemesis.cluster.key_value_client import StoreOptions
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.faults.injector import Injector
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import DriftClock, JumpWallClock
-from nemesis.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.injector import Injector
+from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
 from nemesis.systems.catalogue import new_system
 from nemesis.systems.foreign import ForeignSystem
 from tests.systems.running import needs

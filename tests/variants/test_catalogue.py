@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from nemesis.checks import BY_NAME
-from nemesis.faults.directed import DIRECTED
+from nemesis.schedules.directed import DIRECTED
 from nemesis.variants.catalogue import ALL, BUILT, DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant, Equivalent, Variant
 from nemesis.variants.worlds import WorldKind

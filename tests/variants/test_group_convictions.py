@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nemesis.faults.timekeeping import StopClock
-from nemesis.schedule import Inject
+from nemesis.schedules.schedule import Inject
 from nemesis.simulator.run import Outcome, SimOptions, resolved, simulate
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.worlds import WorldKind

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nemesis.cluster.system import ClusterState, NotDoneError, PartitionState
+from nemesis.errors import NotDoneError
+from nemesis.faults.breakable import ClusterState, PartitionState
 from tests.workload.fake_system import NAMES, FakeSystem
 
 

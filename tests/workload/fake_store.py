@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from nemesis.cluster.store import Answer, Found
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 
 TURNS_MAX = 4
 Keys = dict[str, Found]

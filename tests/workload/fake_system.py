@@ -7,22 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from nemesis.cluster.system import (
-    Appended,
-    ClusterState,
-    Dump,
-    HasMemory,
-    HasMoves,
-    NodeFailedError,
-    PartitionState,
-    Polled,
-    PowerLost,
-    Registration,
-    ReplicaState,
-    Report,
-)
+from nemesis.cluster.system import Appended, Dump, Polled, ReplicaState, Report
 from nemesis.disks.damage import Damage, DiskPart
 from nemesis.disks.hindrance import Hindrance
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState, HasMemory, HasMoves, PartitionState, PowerLost, Registration
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
 from nemesis.faults.impairments import NetworkFault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nemesis.cluster.system import NotDoneError
+from nemesis.errors import NotDoneError
 
 
 def done(what: str, log: str, node: int) -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.faults.load import Load
 from nemesis.history.reader import read_history
 from nemesis.pipeline.local import pair_operations

@@ -12,15 +12,9 @@ from typing import Any
 import pytest
 
 from nemesis.cluster.log_lines import report_of
-from nemesis.cluster.system import (
-    ClusterState,
-    Dump,
-    DumpedBatch,
-    NotDoneError,
-    PartitionState,
-    ReplicaState,
-    Report,
-)
+from nemesis.cluster.system import Dump, DumpedBatch, ReplicaState, Report
+from nemesis.errors import NotDoneError
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.history import HIGH_WATERMARK
 from nemesis.history.reader import read_replica_events, read_replica_logs
 from nemesis.workload.append import final_read

@@ -12,7 +12,7 @@ from nemesis.cluster.system import Appended, Polled, ReplicaState
 from nemesis.history.recorder import Clock
 from nemesis.history.writer import HistoryWriter
 from nemesis.runner import OpenRun, RunOptions
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.workload.ending import ReportWriter
 from tests.workload.fake_system import FakeClient, FakeSystem
 

@@ -20,7 +20,7 @@ from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import judge_run
 from nemesis.pipeline.local import judge_tables
 from nemesis.runner import OpenRun, RunOptions, write_documents
-from nemesis.schedule import Schedule
+from nemesis.schedules.schedule import Schedule
 from nemesis.workload.bank import BankWorkload
 from nemesis.workload.catalogue import ON_OBJECTS, workload_of
 from nemesis.workload.collection import SetWorkload

@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly, anomaly_row
 from nemesis.checks.check import Check, Coverage
-from nemesis.checks.judge import Findings, Gathering
 from nemesis.checks.objects import NONLINEARIZABLE, WRONG_ORDER
 from nemesis.checks.partition import row_groups
+from nemesis.checks.run_checks import Findings, Gathering
 from nemesis.checks.schemas import Severity
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.kernel import judge

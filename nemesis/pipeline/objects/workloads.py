@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nemesis.checks.anomalies import anomaly_table
-from nemesis.checks.judge import judge_transactions
 from nemesis.checks.promises import Kept, blind_spots, checked, not_judged
+from nemesis.checks.run_checks import judge_transactions
 from nemesis.checks.schemas import ANOMALY_SCHEMA, Severity
 from nemesis.checks.verdict import undecided
 from nemesis.formats.kafka_operations import micro_operations

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nemesis.checks.check import Row
-from nemesis.checks.judge import CheckOptions, judge_partitions
+from nemesis.checks.run_checks import CheckOptions, judge_partitions
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.history.errors import HistoryError
 from nemesis.history.reader import ShardListing, read_table

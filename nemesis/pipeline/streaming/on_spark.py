@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nemesis.checks.check import Row
-from nemesis.checks.judge import CheckOptions
+from nemesis.checks.run_checks import CheckOptions
 from nemesis.history.reader import ShardListing
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 
 from nemesis.cluster.store import Answer, Found
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 
 OPERATION_S_MAX = 2.5
 """One operation with all its attempts."""

@@ -16,7 +16,7 @@ import aiohttp
 from nemesis.cluster.host import Host
 from nemesis.cluster.key_value_client import Reads
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import ClusterState, PartitionState
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.systems.etcd import OFFER
 from nemesis.systems.etcd.client import EtcdStore, JsonObject, LostError, RefusedError, call, open_session
 from nemesis.systems.foreign import ForeignSystem

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from nemesis.cluster.system import Appended, NotDoneError, Polled, UnknownOutcomeError
+from nemesis.cluster.system import Appended, Polled
 from nemesis.cluster.topic_client import ClientOptions, decode_value, encode_value, named
+from nemesis.errors import NotDoneError, UnknownOutcomeError
 
 POLLED_MAX = 500
 """Records of one poll."""

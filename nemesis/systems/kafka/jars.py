@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
-from nemesis.cluster.system import UnsupportedError
+from nemesis.errors import UnsupportedError
 from nemesis.systems.programs import full_path
 
 LIBS_VARIABLE = "HIGHWATER_KAFKA_LIBS"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from nemesis.cluster.system import PartitionState
+from nemesis.faults.breakable import PartitionState
 
 METADATA, VERSION = 3, 7
 CLIENT_ID = b"nemesis"

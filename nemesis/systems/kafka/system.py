@@ -15,7 +15,9 @@ from pathlib import Path
 
 from nemesis.cluster.host import Host
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import ClusterState, Dump, NodeFailedError, PartitionState, ReplicaState
+from nemesis.cluster.system import Dump, ReplicaState
+from nemesis.errors import NodeFailedError
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.kafka import OFFER
 from nemesis.systems.kafka.client import KafkaClient

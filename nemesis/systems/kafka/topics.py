@@ -13,7 +13,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from nemesis.cluster.replica_options import TopicOptions
-from nemesis.cluster.system import LogClient, NodeFailedError, NotDoneError, UnknownOutcomeError
+from nemesis.cluster.system import LogClient
+from nemesis.errors import NodeFailedError, NotDoneError, UnknownOutcomeError
 
 CREATED_S_MAX = 20.0
 WARM_UP = "warm-up"

@@ -27,7 +27,7 @@ from redis.exceptions import (
 )
 
 from nemesis.cluster.store import Answer, Found
-from nemesis.cluster.system import NotDoneError, UnknownOutcomeError, UnsupportedError
+from nemesis.errors import NotDoneError, UnknownOutcomeError, UnsupportedError
 
 OPERATION_S_MAX = 2.5
 """One operation with all its attempts to find a master."""

@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from nemesis.cluster.host import Host
 from nemesis.cluster.processes import LAUNCHER
 from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import ClusterState, PartitionState
+from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.programs import full_path
 from nemesis.systems.redis import OFFER

@@ -16,12 +16,13 @@ from random import Random
 
 from nemesis.cluster.host import Host
 from nemesis.cluster.log_lines import log_lines
-from nemesis.cluster.system import PowerLost, Report
+from nemesis.cluster.system import Report
 from nemesis.disks.damage import Damage, DiskPart
 from nemesis.disks.hindrance import REFUSALS, Hindrance, tell, together
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.power import lose_power
 from nemesis.disks.spoiling import Spoiled, restore, spoil
+from nemesis.faults.breakable import PowerLost
 from replica.storage.segment import LOG_SUFFIX
 from replica.storage.snapshots import CHECKPOINT_SUFFIX
 

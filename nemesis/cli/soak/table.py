@@ -1,4 +1,4 @@
-"""How each combination of a suite fared, as lines of text.
+"""How each combination of a sweep fared, as lines of text.
 
 Owns the table: a row a combination, with how many of its seeds ended how, and below it what was not valid.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nemesis.ci.judged import VALID, VERDICTS
-from nemesis.cli.suite.play import Played
+from nemesis.cli.soak.play import Played
 
 HEADERS = ("combination", *VERDICTS, "acknowledged", "seconds")
 ACKNOWLEDGED = "acked_checked"
@@ -38,6 +38,6 @@ def _indented(one: Played) -> Iterator[str]:
     if one.run is None:
         yield from (f"  {line}" for line in one.error.splitlines())
         return
-    yield from (f"  {reason}" for reason in one.run.reasons)
+    yield from (f"  {reason}" for reason in (*one.run.reasons, *one.unseen))
     yield f"  again: {one.run.command}"
     yield f"  run: {one.run.folder}"

@@ -18,7 +18,7 @@ from nemesis.faults.rolling import RollingRestart
 from nemesis.faults.shapes import Shape
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import StopClock
-from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 
 ISOLATED_LEADER = Schedule(
     name="isolated-leader",

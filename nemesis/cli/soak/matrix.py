@@ -1,4 +1,4 @@
-"""Every combination of a suite's axes with every seed, in the order of the file, seeds last.
+"""Every combination of a sweep's axes with every seed, in the order of the file, seeds last.
 
 Owns the order and the names. Values only.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from nemesis.cli.suite.document import Suite
+from nemesis.cli.soak.document import Sweep
 
 RUNS_MAX = 100_000
 SEED_BITS = 32
@@ -27,23 +27,23 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What tells it from all others of its suite."""
+        """What tells it from all others of its sweep."""
         return f"{self.combination}, seed {self.seed}"
 
 
-def cells_of(suite: Suite, random: Random) -> Iterator[Cell]:
-    """One round of the suite; where it names no seeds, each run gets one from ``random``."""
-    for values in itertools.product(*suite.axes.values()):
-        chosen = dict(zip(suite.axes, values, strict=True))
-        for seed in suite.seeds or (random.getrandbits(SEED_BITS),):
-            settings = {**suite.options, **chosen, "seed": seed}
-            yield Cell(combination=_named(chosen) or suite.name, seed=seed, settings=settings)
+def cells_of(sweep: Sweep, random: Random) -> Iterator[Cell]:
+    """One round of the sweep; seeds that it does not name are drawn from ``random`` for each combination."""
+    for values in itertools.product(*sweep.axes.values()):
+        chosen = dict(zip(sweep.axes, values, strict=True))
+        for seed in (*sweep.seeds, *(random.getrandbits(SEED_BITS) for _ in range(sweep.drawn))):
+            settings = {**sweep.options, **chosen, "seed": seed}
+            yield Cell(combination=_named(chosen) or sweep.name, seed=seed, settings=settings)
 
 
-def count_of(suite: Suite) -> int:
+def count_of(sweep: Sweep) -> int:
     """How many runs one round has."""
-    count = max(1, len(suite.seeds))
-    for values in suite.axes.values():
+    count = len(sweep.seeds) + sweep.drawn
+    for values in sweep.axes.values():
         count *= len(values)
     return count
 

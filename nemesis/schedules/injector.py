@@ -14,7 +14,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, assert_never
 
-from nemesis.cluster.system import ClusterState, System
+from nemesis.cluster.system import System
+from nemesis.faults.breakable import ClusterState
 from nemesis.faults.casting import Casting, leader_of
 from nemesis.faults.catalogue import FAMILIES
 from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, Struck
@@ -23,7 +24,7 @@ from nemesis.faults.load import Load
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import InvalidTargetError
 from nemesis.history.recorder import Recorder
-from nemesis.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
+from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step
 
 HEAL_ALL = "heal-all"
 """What the harness brings about at the end, in the history of a run in which it could not."""

@@ -2,7 +2,7 @@
 
 Owns the steps and their form in ``schedule.json``. Whom a step hits is decided when it strikes; ``draw`` fixes the dice
 for that, so that a schedule fixes the whole. Knows no clock and no cluster, nor where schedules come from: scripts,
-files, or ``drawing``.
+files, or dice.
 """
 
 from __future__ import annotations

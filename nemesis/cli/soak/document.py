@@ -1,4 +1,4 @@
-"""The file of a suite, read and refused.
+"""What is swept, read and refused: a file, and what the command line adds.
 
 Owns its form: ``name``, ``[options]`` (what all runs have in common) and ``[matrix]`` (lists, of which every
 combination is run, and ``seeds``). What it cannot mean is told with the key and the line where it stands.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +22,55 @@ _NAME = re.compile(r"[\w.-]+")
 _TABLE = re.compile(r"\s*\[\s*(\w+)\s*\]")
 
 
-class SuiteError(ValueError):
-    """A file that is no suite; the message begins with its name and, where there is one, the line."""
+class SweepError(ValueError):
+    """A file that is no sweep; the message begins with its name and, where there is one, the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
-    """``options`` are settings of every run, ``axes`` lists of settings to combine; no ``seeds``: they are drawn."""
+class Sweep:
+    """``options`` are settings of every run, ``axes`` lists of settings to combine.
+
+    Each combination is run with all ``seeds``, and with as many more as ``drawn`` says.
+    """
 
     name: str
     options: Mapping[str, Any]
     axes: Mapping[str, tuple[Any, ...]]
     seeds: tuple[int, ...]
+    drawn: int = 0
+
+    def with_options(self, given: Mapping[str, Any]) -> Sweep:
+        """The same with these settings in the place of its own. Raises SweepError, without a line."""
+        for name, value in given.items():
+            if name in self.axes:
+                raise SweepError(f"{name} = {value!r}: it stands in [{MATRIX}] of {self.name}")
+            try:
+                check_settings({name: value})
+            except SettingError as error:
+                raise SweepError(str(error)) from None
+        return replace(self, options={**self.options, **given})
+
+    def with_seeds(self, listed: str | None, drawn: int) -> Sweep:
+        """The same with the seeds of a text such as ``1-10,17``, if there is one, and so many drawn ones.
+
+        Where there is no other, one is drawn. Raises SweepError.
+        """
+        seeds = self.seeds if listed is None else seeds_of(listed) if listed else ()
+        if seeds is None:
+            raise SweepError(f"{listed!r}: give up to {SEEDS_MAX} seeds and ranges of seeds, such as 1-10,17")
+        if listed == "" and not drawn:
+            raise SweepError("there is no seed to run: give --seeds or --fresh")
+        return replace(self, seeds=seeds, drawn=drawn or int(not seeds))
 
 
-def read_suite(path: Path) -> Suite:
-    """Read a suite. Raises SuiteError for what it cannot mean, OSError where there is no file."""
+def read_sweep(path: Path) -> Sweep:
+    """Read a sweep. Raises SweepError for what it cannot mean, OSError where there is no file."""
     try:
         text = path.read_text(encoding="utf-8")
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SuiteError(f"{path}: {error}") from None
-    return _Reader(path, text, document).suite()
+        raise SweepError(f"{path}: {error}") from None
+    return _Reader(path, text, document).sweep()
 
 
 class _Reader:
@@ -54,7 +81,7 @@ class _Reader:
         self._lines = text.splitlines()
         self._document = document
 
-    def suite(self) -> Suite:
+    def sweep(self) -> Sweep:
         for name in self._document:
             if name not in (NAME, OPTIONS, MATRIX):
                 raise self._error("", name, f"there is no such key: give {NAME}, [{OPTIONS}] and [{MATRIX}]")
@@ -62,7 +89,8 @@ class _Reader:
         for name, value in options.items():
             self._check_option(name, value, matrix)
         axes = {name: self._axis(name, values) for name, values in matrix.items() if name != SEEDS}
-        return Suite(name=self._name(), options=options, axes=axes, seeds=self._seeds(matrix))
+        seeds = self._seeds(matrix)
+        return Sweep(name=self._name(), options=options, axes=axes, seeds=seeds, drawn=int(not seeds))
 
     def _name(self) -> str:
         name = self._document.get(NAME, self._path.stem)
@@ -106,9 +134,9 @@ class _Reader:
             raise self._error(MATRIX, SEEDS, said)
         return seeds
 
-    def _error(self, table: str, key: str, message: str) -> SuiteError:
+    def _error(self, table: str, key: str, message: str) -> SweepError:
         name = f"{table}.{key}" if table else key
-        return SuiteError(f"{self._path}:{line_of(self._lines, table, key)}: {name}: {message}")
+        return SweepError(f"{self._path}:{line_of(self._lines, table, key)}: {name}: {message}")
 
 
 def seeds_of(given: Any) -> tuple[int, ...] | None:
