@@ -20,7 +20,7 @@ from nemesis.cli.judge import junit_written
 
 if TYPE_CHECKING:
     from nemesis.ci.cases import Case
-    from nemesis.pipeline.objects.results import Results
+    from nemesis.pipeline.corpora.results import Results
 
 ANOMALIES_TOLD_MAX = 20
 """How many objects are told of on the terminal; all of them are in the results that are written."""
@@ -34,7 +34,7 @@ def check_objects(
     from nemesis.ci.telling import tell_ci
     from nemesis.formats.errors import HistoryError
     from nemesis.linearizability.model import ModelError
-    from nemesis.pipeline.objects.results import write_results
+    from nemesis.pipeline.corpora.results import write_results
 
     if options.model == KAFKA:
         check_kafka_options(options)
@@ -90,10 +90,10 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
     from nemesis.formats.keyed import KeyPairs
     from nemesis.formats.recognise import Format
     from nemesis.linearizability.judgement import Budget
-    from nemesis.pipeline.objects.bucket import Task
-    from nemesis.pipeline.objects.engine import judge_store
-    from nemesis.pipeline.objects.histories import Reading, files_in, judge_histories
-    from nemesis.pipeline.objects.store import is_store
+    from nemesis.pipeline.corpora.bucket import Task
+    from nemesis.pipeline.corpora.engine import judge_store
+    from nemesis.pipeline.corpora.histories import Reading, files_in, judge_histories
+    from nemesis.pipeline.corpora.store import is_store
     from nemesis.synth.manifest import without_manifests
 
     model = model_named(options)

@@ -39,7 +39,7 @@ from nemesis.history.events import (
 from nemesis.history.pairing import ECHOES
 from nemesis.history.schemas import HISTORY_SCHEMA, Kind
 from nemesis.history.workloads import Workload
-from nemesis.pipeline.machines.judge import judge_objects
+from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

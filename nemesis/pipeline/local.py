@@ -39,7 +39,7 @@ from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
 from nemesis.history.workloads import Workload
 from nemesis.pipeline.judgement import Judgement, judgement_of
-from nemesis.pipeline.machines.judge import judge_objects
+from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
 from nemesis.pipeline.runs import RunFolder, due_logs
 
 

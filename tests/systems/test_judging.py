@@ -15,7 +15,7 @@ from nemesis.cluster.store import Answer, Found
 from nemesis.history import Workload
 from nemesis.history.reader import read_history
 from nemesis.history.workloads import shows_logs
-from nemesis.pipeline.machines.operations import object_history
+from nemesis.pipeline.run_objects.operations import object_history
 from nemesis.verdict import Verdict
 from nemesis.workload.ending import dump_all, wait_converged
 from tests.workload.fake_store import FakeStore, FakeStoreClient, LostUpdates, StaleReads

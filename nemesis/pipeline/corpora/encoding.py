@@ -21,7 +21,7 @@ from nemesis.formats.errors import HistoryError
 from nemesis.formats.values import Truth
 from nemesis.linearizability.arrays.columns import NEVER, NIL, Columns, Ending, Function, Ints
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.pipeline.objects.schemas import OPERATION_ROWS
+from nemesis.pipeline.corpora.schemas import OPERATION_ROWS
 
 _ENDINGS = MappingProxyType({Outcome.OK: Ending.OK, Outcome.FAIL: Ending.FAIL, Outcome.INFO: Ending.INFO})
 _OUTCOMES = MappingProxyType({ending: outcome for outcome, ending in _ENDINGS.items()})

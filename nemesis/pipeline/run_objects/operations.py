@@ -21,7 +21,7 @@ from nemesis.history.pairing import pairs
 from nemesis.history.workloads import Workload
 from nemesis.linearizability.model import ModelError
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.pipeline.machines.leased_lock import EXPIRE
+from nemesis.pipeline.run_objects.leased_lock import EXPIRE
 
 CLOCK_ERROR_NS = 100_000_000
 """By so much earlier than told a lease may end. It hides violations that are nearer to its end, and invents none."""

@@ -16,12 +16,11 @@ import pyarrow as pa
 from nemesis.formats.errors import HistoryError
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.model import Model
-from nemesis.pipeline.engine import EngineName
-from nemesis.pipeline.objects.bucket import Task
-from nemesis.pipeline.objects.local import judge_locally
-from nemesis.pipeline.objects.plan import ChangedError, Sizes, TooManyError
-from nemesis.pipeline.objects.results import Results, results_of
-from nemesis.pipeline.objects.store import (
+from nemesis.pipeline.corpora.bucket import Task
+from nemesis.pipeline.corpora.local import judge_locally
+from nemesis.pipeline.corpora.plan import ChangedError, Sizes, TooManyError
+from nemesis.pipeline.corpora.results import Results, results_of
+from nemesis.pipeline.corpora.store import (
     batches_of,
     check_file,
     check_unchanged,
@@ -30,6 +29,7 @@ from nemesis.pipeline.objects.store import (
     operation_files,
     stamps_of,
 )
+from nemesis.pipeline.engine import EngineName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ def judge_store(
 
 
 def _judge_on_spark(paths: Sequence[Path], task: Task, sizes: Sizes, master: str, spark: Session | None) -> pa.Table:
-    from nemesis.pipeline.objects.on_spark import judge_on_spark
+    from nemesis.pipeline.corpora.on_spark import judge_on_spark
     from nemesis.pipeline.session import spark_session
 
     for path in paths:

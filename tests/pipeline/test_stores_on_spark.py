@@ -23,12 +23,12 @@ from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.models.registry import load_model
 from nemesis.pipeline import java_available
-from nemesis.pipeline.objects.bucket import Task
-from nemesis.pipeline.objects.engine import judge_store
-from nemesis.pipeline.objects.histories import Reading, judge_histories
-from nemesis.pipeline.objects.on_spark import hot_in_order, plan_of
-from nemesis.pipeline.objects.pieces import in_tasks, pieces_of
-from nemesis.pipeline.objects.store import files_of
+from nemesis.pipeline.corpora.bucket import Task
+from nemesis.pipeline.corpora.engine import judge_store
+from nemesis.pipeline.corpora.histories import Reading, judge_histories
+from nemesis.pipeline.corpora.on_spark import hot_in_order, plan_of
+from nemesis.pipeline.corpora.pieces import in_tasks, pieces_of
+from nemesis.pipeline.corpora.store import files_of
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.stores import SMALL, mixed, sequence, write_store
 
@@ -87,7 +87,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from nemesis.linearizability.models.register import CasRegister
-from nemesis.pipeline.objects.engine import judge_store
+from nemesis.pipeline.corpora.engine import judge_store
 from tests.pipeline.stores import SMALL
 results = judge_store(Path(sys.argv[1]), CasRegister(), sizes=SMALL, engine="spark", master=sys.argv[2])
 print(json.dumps([results.keys.to_pylist(), results.anomalies.to_pylist()]))

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nemesis.pipeline.objects.encoding import ints
-from nemesis.pipeline.objects.schemas import ANOMALIES, ANOMALY_ROWS, JUDGEMENT_ROWS, KEY_ROWS, KEYS
+from nemesis.pipeline.corpora.encoding import ints
+from nemesis.pipeline.corpora.schemas import ANOMALIES, ANOMALY_ROWS, JUDGEMENT_ROWS, KEY_ROWS, KEYS
 from nemesis.verdict import Verdict
 
 

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from nemesis.formats.errors import HistoryError, excerpt, refuse
 from nemesis.formats.limits import GROUP_BYTES_MAX
-from nemesis.pipeline.objects.plan import ChangedError
-from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS, OPTIONAL
+from nemesis.pipeline.corpora.plan import ChangedError
+from nemesis.pipeline.corpora.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS, OPTIONAL
 
 FILE_ROWS = 1_000_000
 GROUP_ROWS = 250_000

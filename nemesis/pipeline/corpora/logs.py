@@ -19,12 +19,12 @@ import pyarrow as pa
 from nemesis.linearizability.arrays import logs
 from nemesis.linearizability.arrays.columns import Bools, Decision, Ending, Function, Ints
 from nemesis.linearizability.model import ModelError
-from nemesis.pipeline.objects.bucket import Task, completed, judge_bucket, malformed, told
-from nemesis.pipeline.objects.chain import Judged, Link, Row, unknown
-from nemesis.pipeline.objects.encoding import columns_of, ints, operations_of
-from nemesis.pipeline.objects.known import Known, Reasons
-from nemesis.pipeline.objects.log_numbers import LogNumbers
-from nemesis.pipeline.objects.log_rows import LogRows
+from nemesis.pipeline.corpora.bucket import Task, completed, judge_bucket, malformed, told
+from nemesis.pipeline.corpora.chain import Judged, Link, Row, unknown
+from nemesis.pipeline.corpora.encoding import columns_of, ints, operations_of
+from nemesis.pipeline.corpora.known import Known, Reasons
+from nemesis.pipeline.corpora.log_numbers import LogNumbers
+from nemesis.pipeline.corpora.log_rows import LogRows
 from nemesis.verdict import Verdict
 
 RECORDS_MAX = 50_000_000

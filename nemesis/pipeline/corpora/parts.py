@@ -24,7 +24,7 @@ from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.register import CasRegister
-from nemesis.pipeline.objects.encoding import columns_of, operations_of
+from nemesis.pipeline.corpora.encoding import columns_of, operations_of
 from nemesis.verdict import Verdict
 
 NO_GROUP = -1

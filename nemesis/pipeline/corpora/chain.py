@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import Ending
 from nemesis.linearizability.arrays.sorting import starts_of
-from nemesis.pipeline.objects.encoding import ints, weights_of
-from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS
+from nemesis.pipeline.corpora.encoding import ints, weights_of
+from nemesis.pipeline.corpora.schemas import JUDGEMENT_ROWS
 from nemesis.verdict import Verdict
 
 Row = dict[str, Any]

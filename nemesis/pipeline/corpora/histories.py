@@ -26,14 +26,14 @@ from nemesis.linearizability.fitting import check_fits
 from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.models.key_value import KeyValue
 from nemesis.linearizability.models.text_store import TextStore
+from nemesis.pipeline.corpora.bucket import Task, judge_bucket, judge_sorted
+from nemesis.pipeline.corpora.encoding import rows_of
+from nemesis.pipeline.corpora.engine import Session
+from nemesis.pipeline.corpora.pieces import in_tasks
+from nemesis.pipeline.corpora.plan import Sizes
+from nemesis.pipeline.corpora.results import Results, results_of
+from nemesis.pipeline.corpora.schemas import JUDGEMENT_ROWS, OBJECT_ROWS
 from nemesis.pipeline.engine import EngineName
-from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
-from nemesis.pipeline.objects.encoding import rows_of
-from nemesis.pipeline.objects.engine import Session
-from nemesis.pipeline.objects.pieces import in_tasks
-from nemesis.pipeline.objects.plan import Sizes
-from nemesis.pipeline.objects.results import Results, results_of
-from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OBJECT_ROWS
 from nemesis.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Operations on many objects, judged by a model: operations -> judgements of objects -> anomalies -> verdict.
+"""Corpora of any system, judged by a model: operations -> judgements of objects -> anomalies -> verdict.
 
 The way of the data: ``schemas`` (the tables) <- ``encoding`` (operations as rows, and back) <- ``store`` (folders of
 Parquet) or ``histories`` (files of any known format). ``plan`` puts objects into buckets, and ``hot`` judges those that

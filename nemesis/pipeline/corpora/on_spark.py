@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
-from nemesis.pipeline.objects.dealing import readable
-from nemesis.pipeline.objects.encoding import ints, weights_of, with_readable_texts
-from nemesis.pipeline.objects.hot import cut_rows, cut_schema, is_cut_ahead, judge_chains
-from nemesis.pipeline.objects.pieces import (
+from nemesis.pipeline.corpora.bucket import Task, judge_bucket, judge_sorted
+from nemesis.pipeline.corpora.dealing import readable
+from nemesis.pipeline.corpora.encoding import ints, weights_of, with_readable_texts
+from nemesis.pipeline.corpora.hot import cut_rows, cut_schema, is_cut_ahead, judge_chains
+from nemesis.pipeline.corpora.pieces import (
     BLOB_ROWS,
     PIECES_A_TASK_MAX,
     blobs,
@@ -31,8 +31,8 @@ from nemesis.pipeline.objects.pieces import (
     read,
     rows_of_blobs,
 )
-from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
-from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPERATION_ROWS, OPTIONAL
+from nemesis.pipeline.corpora.plan import SLOTS, Plan, Sizes, planned
+from nemesis.pipeline.corpora.schemas import JUDGEMENT_ROWS, OPERATION_ROWS, OPTIONAL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,8 +13,8 @@ from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.counter import Counter
 from nemesis.linearizability.models.grow_set import GrowSet
 from nemesis.linearizability.models.register import CasRegister
-from nemesis.pipeline.machines.bank import Bank
-from nemesis.pipeline.machines.leased_lock import LeasedLock
+from nemesis.pipeline.run_objects.bank import Bank
+from nemesis.pipeline.run_objects.leased_lock import LeasedLock
 
 MODELS: Mapping[Workload, Model] = MappingProxyType(
     {

@@ -29,10 +29,10 @@ from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.reading import read_history_file
 from nemesis.formats.recognise import Format
+from nemesis.pipeline.corpora.engine import Session
+from nemesis.pipeline.corpora.histories import File, file_frame, reason_of
+from nemesis.pipeline.corpora.schemas import ANOMALIES
 from nemesis.pipeline.engine import EngineName
-from nemesis.pipeline.objects.engine import Session
-from nemesis.pipeline.objects.histories import File, file_frame, reason_of
-from nemesis.pipeline.objects.schemas import ANOMALIES
 from nemesis.verdict import Verdict
 
 if TYPE_CHECKING:

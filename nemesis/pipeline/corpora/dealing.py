@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import Ints
-from nemesis.pipeline.objects.encoding import with_readable_texts
+from nemesis.pipeline.corpora.encoding import with_readable_texts
 
 OPEN_MAX = 256
 """How many files are open at once; a process may have a thousand."""

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import Ints
-from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
-from nemesis.pipeline.objects.dealing import Dealer, Part, readable, take
-from nemesis.pipeline.objects.encoding import ints
-from nemesis.pipeline.objects.hot import cut_rows, is_cut_ahead, judge_chains
-from nemesis.pipeline.objects.plan import SLOTS, Plan, Sizes, planned
-from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPTIONAL
+from nemesis.pipeline.corpora.bucket import Task, judge_bucket, judge_sorted
+from nemesis.pipeline.corpora.dealing import Dealer, Part, readable, take
+from nemesis.pipeline.corpora.encoding import ints
+from nemesis.pipeline.corpora.hot import cut_rows, is_cut_ahead, judge_chains
+from nemesis.pipeline.corpora.plan import SLOTS, Plan, Sizes, planned
+from nemesis.pipeline.corpora.schemas import JUDGEMENT_ROWS, OPTIONAL
 
 Pieces = Callable[[], Iterator[pa.Table]]
 """Gives the operations in pieces, each time from the first on."""

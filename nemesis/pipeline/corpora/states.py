@@ -21,9 +21,9 @@ from nemesis.linearizability.models.multi_register import MultiRegister
 from nemesis.linearizability.operations import Operation, Value
 from nemesis.linearizability.search import Start
 from nemesis.linearizability.window import Window, judge_window
-from nemesis.pipeline.objects.bucket import Task, completed, evidence_of, judge_bucket, malformed
-from nemesis.pipeline.objects.chain import Judged, Link, Row, unknown
-from nemesis.pipeline.objects.encoding import ints, operations_of
+from nemesis.pipeline.corpora.bucket import Task, completed, evidence_of, judge_bucket, malformed
+from nemesis.pipeline.corpora.chain import Judged, Link, Row, unknown
+from nemesis.pipeline.corpora.encoding import ints, operations_of
 
 ELEMENTS_MAX = 100_000
 """How many elements all states that are carried may have: a step may copy a state. Of more of them some are carried."""

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from nemesis.formats.errors import HistoryError
-from nemesis.pipeline.objects.pieces import blobs, pieces_of, read, rows_of_blobs
-from nemesis.pipeline.objects.schemas import OPERATION_ROWS
-from nemesis.pipeline.objects.store import batches_of, files_of
+from nemesis.pipeline.corpora.pieces import blobs, pieces_of, read, rows_of_blobs
+from nemesis.pipeline.corpora.schemas import OPERATION_ROWS
+from nemesis.pipeline.corpora.store import batches_of, files_of
 from tests.pipeline.stores import mixed, write_rows, write_store
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import NIL, Bools, Columns, Ending, Function, Ints
-from nemesis.pipeline.objects.encoding import columns_of
+from nemesis.pipeline.corpora.encoding import columns_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

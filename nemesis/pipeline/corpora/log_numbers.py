@@ -18,7 +18,7 @@ from nemesis.linearizability.forms import AppendForm, FetchForm
 from nemesis.linearizability.model import unknown_operation
 from nemesis.linearizability.models.log import Log
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.pipeline.objects.encoding import columns_of, operations_in, operations_of, rows_of
+from nemesis.pipeline.corpora.encoding import columns_of, operations_in, operations_of, rows_of
 
 _TAKEN = NIL + 2**40
 """Numbers up to this one stand for other records, those themselves included."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import Ints
-from nemesis.pipeline.objects.dealing import parted
-from nemesis.pipeline.objects.store import groups_of, rows_in
+from nemesis.pipeline.corpora.dealing import parted
+from nemesis.pipeline.corpora.store import groups_of, rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,9 +14,9 @@ from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgeme
 from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.pipeline import judge_run
 from nemesis.pipeline.local import with_run_id
-from nemesis.pipeline.machines.judge import BUDGET, found_in, judge_objects
-from nemesis.pipeline.machines.models import MODELS
-from nemesis.pipeline.machines.operations import object_history
+from nemesis.pipeline.run_objects.kernel_and_witness import BUDGET, found_in, judge_objects
+from nemesis.pipeline.run_objects.models import MODELS
+from nemesis.pipeline.run_objects.operations import object_history
 from tests.pipeline.object_runs import done, history_of, object_run
 
 Row = dict[str, Any]

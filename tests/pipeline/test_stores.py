@@ -18,12 +18,12 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
-from nemesis.pipeline.objects.encoding import columns_of, operations_of, rows_of
-from nemesis.pipeline.objects.engine import judge_store
-from nemesis.pipeline.objects.plan import SLOTS, Sizes, TooManyError, planned
-from nemesis.pipeline.objects.results import write_results
-from nemesis.pipeline.objects.windows import Cutter
+from nemesis.pipeline.corpora.bucket import Task, judge_bucket, judge_sorted
+from nemesis.pipeline.corpora.encoding import columns_of, operations_of, rows_of
+from nemesis.pipeline.corpora.engine import judge_store
+from nemesis.pipeline.corpora.plan import SLOTS, Sizes, TooManyError, planned
+from nemesis.pipeline.corpora.results import write_results
+from nemesis.pipeline.corpora.windows import Cutter
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, Shape, random_history
 from tests.pipeline.stores import SMALL, mixed, sequence, write_store

@@ -31,8 +31,8 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Outcome
 from nemesis.linearizability.witness import objection
-from nemesis.pipeline.machines.models import MODELS
-from nemesis.pipeline.machines.operations import ObjectHistory, object_history
+from nemesis.pipeline.run_objects.models import MODELS
+from nemesis.pipeline.run_objects.operations import ObjectHistory, object_history
 from nemesis.verdict import Verdict
 
 BUDGET = Budget(configurations=200_000)

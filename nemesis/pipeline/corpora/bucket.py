@@ -21,9 +21,9 @@ from nemesis.linearizability.arrays.sorting import dense, starts_of
 from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.operations import Operation
-from nemesis.pipeline.objects.encoding import columns_of, ints, operations_of
-from nemesis.pipeline.objects.parts import convicted
-from nemesis.pipeline.objects.schemas import JUDGEMENT_ROWS, OPERATION_ROWS
+from nemesis.pipeline.corpora.encoding import columns_of, ints, operations_of
+from nemesis.pipeline.corpora.parts import convicted
+from nemesis.pipeline.corpora.schemas import JUDGEMENT_ROWS, OPERATION_ROWS
 from nemesis.verdict import Verdict
 
 _WINDOWS_MAX = 2**31

@@ -18,13 +18,13 @@ from nemesis.linearizability.arrays.sorting import starts_of
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.log import Log
 from nemesis.linearizability.models.register import CasRegister
-from nemesis.pipeline.objects.bucket import Task
-from nemesis.pipeline.objects.chain import Link, chained
-from nemesis.pipeline.objects.encoding import columns_of, ints
-from nemesis.pipeline.objects.logs import LogLink
-from nemesis.pipeline.objects.schemas import OPERATION_ROWS
-from nemesis.pipeline.objects.states import StateLink, WholeLink, is_one_object
-from nemesis.pipeline.objects.windows import Cutter
+from nemesis.pipeline.corpora.bucket import Task
+from nemesis.pipeline.corpora.chain import Link, chained
+from nemesis.pipeline.corpora.encoding import columns_of, ints
+from nemesis.pipeline.corpora.logs import LogLink
+from nemesis.pipeline.corpora.schemas import OPERATION_ROWS
+from nemesis.pipeline.corpora.states import StateLink, WholeLink, is_one_object
+from nemesis.pipeline.corpora.windows import Cutter
 
 CUT_FIELDS = (pa.field("window", pa.int32(), nullable=False), pa.field("begins_with", pa.int64()))
 """The columns that cutting adds."""

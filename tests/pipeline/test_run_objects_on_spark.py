@@ -17,7 +17,7 @@ from nemesis.pipeline.local import with_run_id
 from tests.checks.simulation import simulate
 from tests.pipeline.object_runs import history_of, object_run, used_store
 from tests.pipeline.recorded import record_run
-from tests.pipeline.test_machines import READ_1, WRITE_1, WRITE_2
+from tests.pipeline.test_run_objects import READ_1, WRITE_1, WRITE_2
 from tests.workload.fake_store import FakeStore, LostUpdates, StaleReads, WrongRevisions
 
 if TYPE_CHECKING:
