@@ -196,7 +196,8 @@ def _pieces(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterat
 def _weight_of(rows: pa.Table) -> int:
     """How many rows there are, and how many records and values in them."""
     lists = (column for column in rows.columns if pa.types.is_list(column.type))
-    return rows.num_rows + sum(int(pc.sum(pc.list_value_length(column)).as_py() or 0) for column in lists)
+    weight: int = rows.num_rows + sum(pc.sum(pc.list_value_length(column)).as_py() or 0 for column in lists)
+    return weight
 
 
 def _unpacked(table: pa.Table, name: str, schema: pa.Schema) -> pa.Table:

@@ -74,15 +74,8 @@ class Tally:
         asked_ns, deed_ns = self._least.get("asked_ns"), self._least.get("deed_ns")
         since_ns = None if asked_ns is None or deed_ns is None else max(asked_ns, deed_ns)
         of_clients = {log: time_ns for log, time_ns in self._led_ns.items() if log[0] != METADATA_LOG}
-        distinct = (
-            "objects",
-            "final_reads",
-            "final_reads_whole",
-            "leader_elections",
-            "logs_led",
-            "controller_elections",
-        )
-        distinct += ("logs_dumped", "epochs", "topic_partitions", *COUNTED_EPOCHS)
+        distinct = ["objects", "final_reads", "final_reads_whole", "leader_elections", "logs_led"]
+        distinct += ["controller_elections", "logs_dumped", "epochs", "topic_partitions", *COUNTED_EPOCHS]
         return RunCounts(
             **{name: number for name, number in sums.items() if not name.startswith("_")},
             **{name: len(sets[name]) for name in distinct},
