@@ -60,8 +60,9 @@ def _by_run(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
 
 
 def folders_of(spark: SparkSession, runs: Sequence[RunFolder]) -> DataFrame:
-    """Each folder with the ``run_id`` of its run."""
-    return _frame(spark, pa.table({"folder": [str(run.folder) for run in runs], "run_id": [r.run_id for r in runs]}))
+    """Each folder, as ``with_run_id`` names it, with the ``run_id`` of its run."""
+    names = [re.sub("^file:/*", "/", str(run.folder)) for run in runs]
+    return _frame(spark, pa.table({"folder": names, "run_id": [run.run_id for run in runs]}))
 
 
 def read_shards(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, kind: Kind) -> DataFrame:
@@ -87,7 +88,8 @@ def spark_path(path: Path) -> str:
 
     Hadoop cannot expand patterns with colons, so nothing is escaped that need not be.
     """
-    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
+    system = "file://" if str(path).startswith("/") else ""
+    return system + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
 
 
 def tasks_of(spark: SparkSession) -> int:
