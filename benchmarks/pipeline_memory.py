@@ -4,7 +4,7 @@ Owns the histories and the limits: two executors of one core, each a JVM and a P
 is 2 GiB for each. The Python workers have it as a limit on their address space (``spark.executor.pyspark.memory``), so
 that more of it is an error and no figure. The log has twice as many events as operations, appends and polls by turns;
 the runs are copies of some small ones. Told are the verdicts, how long it took, CPU time of all processes and the peak
-of the one Python process that took most, the session's own left out. Writes ``store/bench-pipeline-memory.json``.
+of the one Python process that took most, which may be the session's own. Writes ``store/bench-pipeline-memory.json``.
 """
 
 from __future__ import annotations
