@@ -27,11 +27,11 @@ from benchmarks.result import write_result
 from benchmarks.watch import Watch, disk_bytes
 from nemesis.linearizability.arrays.columns import Ending, Function
 from nemesis.linearizability.models.register import CasRegister
+from nemesis.pipeline.corpora.engine import judge_store
+from nemesis.pipeline.corpora.results import Results
+from nemesis.pipeline.corpora.schemas import OPERATION_ROWS
+from nemesis.pipeline.corpora.store import OperationWriter
 from nemesis.pipeline.java import java_available
-from nemesis.pipeline.objects.engine import judge_store
-from nemesis.pipeline.objects.results import Results
-from nemesis.pipeline.objects.schemas import OPERATION_ROWS
-from nemesis.pipeline.objects.store import OperationWriter
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 EACH = 100

@@ -1,6 +1,6 @@
 """The promises of objects, whose operations take effect one after the other.
 
-Owns the declarations of **nonlinearizable** and **wrong-order**. Who judges objects is ``nemesis.pipeline.machines``,
+Owns the declarations of **nonlinearizable** and **wrong-order**. ``nemesis.pipeline.run_objects`` judges objects,
 with the kernels of ``nemesis.linearizability``. What is pending in a prefix has an unknown outcome there, so that the
 whole leaves no more orders than it has; but runs on objects are not judged while they go on.
 """

@@ -104,6 +104,14 @@ def judge_partitions(
     return gathering.findings
 
 
+def not_judged(key: tuple[str, str], why: str, checks: Sequence[Check] = LOG_CHECKS) -> Findings:
+    """What is told of a (run_id, topic_partition) that no check looks at."""
+    gathering = Gathering()
+    for check in checks:
+        gathering.cover(*key, check, Coverage(missed=1, why=why))
+    return gathering.findings
+
+
 def judge_transactions(operations: pa.Table, options: CheckOptions = CheckOptions()) -> Findings:
     """Judge operations that may touch several topic-partitions: each of these on its own, and then all of a run.
 

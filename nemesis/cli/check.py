@@ -24,9 +24,16 @@ _run_folder = click.argument(
 EXPORTED_EDN = "history.edn"
 
 
+class _Place(click.Path):
+    """A path that exists, or the URL of a run on a file system that Spark knows, as it is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if "://" in str(value) else super().convert(value, param, ctx)
+
+
 @click.command()
 @click.argument(
-    "paths", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
+    "paths", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, type=_Place(exists=True, path_type=Path)
 )
 @engine_option
 @master_option
@@ -38,7 +45,7 @@ EXPORTED_EDN = "history.edn"
 def check(
     context: click.Context,
     /,
-    paths: tuple[Path, ...],
+    paths: tuple[Path | str, ...],
     engine: str | None,
     master: str,
     follow: bool,
@@ -50,9 +57,29 @@ def check(
 
     Of a stored RUN, rewrite its results.json and report.html; with --follow, watch one that is still going on. Of a
     FILE, the history of any system in one of the known formats, tell which objects were not linearizable, and why.
-    Several RUNs, or several FILEs and FOLDERs of them, or a FOLDER of operations, are one job.
+    Several RUNs, or several FILEs and FOLDERs of them, or a FOLDER of operations, are one job. A RUN may be a URL of
+    any file system that Spark knows, such as hdfs://host:port/store/append/1: its results.json is rewritten there.
     """
     options = FileOptions(**asked)
+    here = [path for path in paths if isinstance(path, Path)]
+    if len(here) < len(paths):
+        if follow or options.names or not all(map(_is_run, here)):
+            raise click.UsageError("a URL is that of a run: it is judged without options for files, and with runs only")
+        return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
+    return _check_here(context, here, options, engine, master, follow=follow, patience=patience, junit=junit)
+
+
+def _check_here(
+    context: click.Context,
+    paths: Sequence[Path],
+    options: FileOptions,
+    engine: str | None,
+    master: str,
+    *,
+    follow: bool,
+    patience: float,
+    junit: Path | None,
+) -> int:
     if follow:
         if junit is not None:
             raise click.UsageError("--junit: not with --follow, which writes nothing; check the run when it is over")

@@ -16,7 +16,7 @@ from nemesis.cli.exit import VERDICT_EXITS
 from nemesis.cli.verdicts import junit_written
 
 if TYPE_CHECKING:
-    from nemesis.pipeline.objects.workloads import WorkloadResults
+    from nemesis.pipeline.corpora.workloads import WorkloadResults
 
 MODEL = "kafka"
 ROWS_SHOWN = 20
@@ -26,7 +26,7 @@ ROWS_SHOWN = 20
 def judged_as_kafka(path: Path, format: str | None) -> dict[str, Any]:
     """Judge the history in ``path``; returns the result as JSON has it. Raises HistoryError."""
     from nemesis.formats.recognise import Format
-    from nemesis.pipeline.objects.workloads import judge_workload
+    from nemesis.pipeline.corpora.workloads import judge_workload
 
     row = judge_workload((0, str(path), str(path)), None if format is None else Format(format))
     anomalies = [_without_run(anomaly) for anomaly in row.pop("anomalies")]
@@ -46,9 +46,9 @@ def check_workloads(
     from nemesis.ci.cases import at_most, plain_case
     from nemesis.ci.telling import tell_ci
     from nemesis.formats.recognise import Format
-    from nemesis.pipeline.objects.histories import files_in
-    from nemesis.pipeline.objects.store import is_store
-    from nemesis.pipeline.objects.workloads import judge_workloads, write_workloads
+    from nemesis.pipeline.corpora.histories import files_in
+    from nemesis.pipeline.corpora.store import is_store
+    from nemesis.pipeline.corpora.workloads import judge_workloads, write_workloads
     from nemesis.synth.manifest import without_manifests
 
     store = next((path for path in paths if is_store(path)), None)
@@ -90,7 +90,7 @@ def _files(count: int) -> str:
 
 
 def _told(row: dict[str, Any]) -> str:
-    from nemesis.pipeline.objects.workloads import SUFFIXES
+    from nemesis.pipeline.corpora.workloads import SUFFIXES
 
     where = row["topic_partition"] or "all logs"
     return f"{where}: {row['anomaly']}{SUFFIXES[row['severity']]}: {row['detail']}"

@@ -7,6 +7,7 @@ everything else object by object against a model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ from nemesis.cli.check_file import FileOptions, check_kafka_options, model_named
 from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import check_workloads
 from nemesis.cli.exit import VERDICT_EXITS
-from nemesis.cli.verdicts import junit_written
+from nemesis.cli.verdicts import SPARK, junit_written
 
 if TYPE_CHECKING:
     from nemesis.ci.cases import Case
-    from nemesis.pipeline.objects.results import Results
+    from nemesis.pipeline.corpora.results import Results
+    from nemesis.pipeline.judgement import Judgement
 
 ANOMALIES_TOLD_MAX = 20
 """How many objects are told of on the terminal; all of them are in the results that are written."""
@@ -34,7 +36,7 @@ def check_objects(
     from nemesis.ci.telling import tell_ci
     from nemesis.formats.errors import HistoryError
     from nemesis.linearizability.model import ModelError
-    from nemesis.pipeline.objects.results import write_results
+    from nemesis.pipeline.corpora.results import write_results
 
     if options.html is not None:
         raise click.UsageError("--html: for one history; give its file alone")
@@ -59,43 +61,58 @@ def check_objects(
     return VERDICT_EXITS[results.verdict.value]
 
 
-def check_runs(folders: Sequence[Path], *, engine: str, master: str, junit: Path | None = None) -> int:
+def check_runs(folders: Sequence[Path | str], *, engine: str, master: str, junit: Path | None = None) -> int:
     """Judge stored runs in one job, write the results of each, print a line for each; returns the worst exit code.
 
-    A run that is given twice, say by the link to a store's latest, is judged once, by the name that was given first.
+    A run that is given twice, say by the link to a store's latest, is judged once, by the name that was given first. CI
+    is told of those in folders, and of no URL.
     """
     from nemesis.ci.telling import tell_ci_of_runs
     from nemesis.history import HistoryError
-    from nemesis.pipeline import judge_runs, write_results
 
     click.echo(f"judging with {engine}", err=True)
-    named: dict[Path, Path] = {}
+    named: dict[Path | str, Path | str] = {}
     for folder in folders:
-        named.setdefault(folder.resolve(), folder)
+        named.setdefault(folder if isinstance(folder, str) else folder.resolve(), folder)
     try:
-        judgements = judge_runs(tuple(named), engine=engine, master=master)
+        judgements = _judged_and_written(tuple(named), tuple(named.values()), engine=engine, master=master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     found = {judgement.verdict.value for judgement in judgements}
     for folder, judgement in zip(named.values(), judgements, strict=True):
-        write_results(judgement, folder)
         reasons = f": {'; '.join(judgement.reasons)}" if judgement.reasons else ""
         click.echo(f"{folder}: {judgement.verdict.value}{reasons}")
     verdict = next((worse for worse in ("invalid", "unknown") if worse in found), "valid")
     click.echo(f"verdict: {verdict}")
     with junit_written():
-        tell_ci_of_runs(tuple(named.values()), junit=junit)
+        tell_ci_of_runs([folder for folder in named.values() if isinstance(folder, Path)], junit=junit)
     return VERDICT_EXITS[verdict]
+
+
+def _judged_and_written(
+    folders: Sequence[Path | str], names: Sequence[Path | str], *, engine: str, master: str
+) -> Sequence[Judgement]:
+    """The judgements of runs, each in the folder of its run, for which a URL needs the session that has judged it."""
+    from nemesis.pipeline import judge_runs, write_results
+    from nemesis.pipeline.hadoop import is_url, place_of
+    from nemesis.pipeline.session import spark_session
+
+    is_remote = any(map(is_url, folders)) and engine == SPARK
+    with spark_session(master) if is_remote else nullcontext() as session:
+        judgements = judge_runs(folders, engine=engine, master=master, spark=session)
+        for name, judgement in zip(names, judgements, strict=True):
+            write_results(judgement, place_of(session, name))
+    return judgements
 
 
 def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master: str) -> Results:
     from nemesis.formats.keyed import KeyPairs
     from nemesis.formats.recognise import Format
     from nemesis.linearizability.judgement import Budget
-    from nemesis.pipeline.objects.bucket import Task
-    from nemesis.pipeline.objects.engine import judge_store
-    from nemesis.pipeline.objects.histories import Reading, files_in, judge_histories
-    from nemesis.pipeline.objects.store import is_store
+    from nemesis.pipeline.corpora.bucket import Task
+    from nemesis.pipeline.corpora.engine import judge_store
+    from nemesis.pipeline.corpora.histories import Reading, files_in, judge_histories
+    from nemesis.pipeline.corpora.store import is_store
     from nemesis.synth.manifest import without_manifests
 
     model = model_named(options)

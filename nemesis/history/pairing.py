@@ -1,7 +1,6 @@
 """Which completion belongs to which invocation: said once, where an operation is recorded, and read by all others.
 
-Owns the rule for recording (``Pairing``) and the one for reading (``pairs``), which Spark has as
-``pipeline.frames.paired_operations``. Knows nothing of outcomes.
+Owns the rule for recording (``Pairing``) and the one for reading (``pairs``). Knows nothing of outcomes.
 """
 
 from __future__ import annotations
@@ -61,7 +60,8 @@ def pairs(history: pa.Table) -> tuple[Ints, Ints]:
     index, process, invoked = (_ints(history, name) for name in ("index", "process", "invoked"))
     is_begin = np.asarray(pc.equal(history.column("type"), EventType.INVOKE.value).to_numpy(), np.bool_)
     operation = np.where(is_begin, index, invoked)
-    order = np.lexsort((index, ~is_begin, operation, process))
+    log = history.column("topic_partition").fill_null("").combine_chunks().dictionary_encode().indices.to_numpy()
+    order = np.lexsort((index, ~is_begin, operation, process, log))
     first, second = order[:-1], order[1:]
     same = is_begin[first] & ~is_begin[second]
     same &= (process[first] == process[second]) & (operation[first] == operation[second])

@@ -86,7 +86,8 @@ def _gap(kind: Kind, expected: int, found: Path) -> str:
 def _rows_in(kind: Kind, path: Path) -> int | str:
     """How many rows a shard has, or why it cannot be read."""
     try:
-        told = pq.read_metadata(path)
+        with path.open("rb") as file:
+            told = pq.read_metadata(file)
         found = told.schema.to_arrow_schema()
     except (OSError, pa.ArrowException) as error:
         return f"{kind}/{path.name} cannot be read ({error}): it and what follows it is not judged"

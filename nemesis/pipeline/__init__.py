@@ -1,10 +1,11 @@
 """From the folders of recorded runs to their verdicts, on Spark or in one process.
 
-The way of the data: ``runs`` (which folders, which shards of them, what is wrong) -> ``frames`` on Spark or ``local``
-in one process (history -> operations -> anomalies and counts; both call the same checks) -> ``judgement`` (a verdict
-with its reasons, and ``results.json``). ``java`` says whether Spark can run here, ``session`` starts it, ``engine``
-chooses. ``streaming`` judges a run while it goes on. ``spread``
-does any work that begins with a number on a cluster.
+The way of the data: ``runs`` (which folders, which shards of them, what is wrong) -> ``local`` in one process, or
+``frames`` on Spark, where ``key_by_key`` judges what comes sorted (history -> operations -> anomalies, coverage and a
+``tally``; both call the same checks) -> ``judgement`` (a verdict with its reasons, and ``results.json``). ``java`` says
+whether Spark can run here, ``session`` starts it, ``hadoop`` reads the file systems that it knows, ``engine`` chooses.
+``streaming`` judges a run while it goes on, ``run_objects`` the objects that a run has used, ``corpora`` what is no run
+of ours. ``spread`` does any work that begins with a number on a cluster.
 pyspark is imported inside functions only: judging one file needs no JVM.
 """
 

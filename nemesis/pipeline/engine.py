@@ -6,10 +6,13 @@ Owns the choice of the engine. Both give the same anomaly rows; Spark for runs t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from nemesis.history.errors import HistoryError
+from nemesis.pipeline.hadoop import is_url, place_of
 from nemesis.pipeline.judgement import Judgement
 from nemesis.pipeline.local import judge_locally
 from nemesis.pipeline.runs import open_runs
@@ -26,7 +29,7 @@ class EngineName(StrEnum):
 
 
 def judge_run(
-    folder: Path,
+    folder: Path | str,
     *,
     engine: EngineName | str = EngineName.SPARK,
     master: str = "local[*]",
@@ -37,7 +40,7 @@ def judge_run(
 
 
 def judge_runs(
-    folders: Sequence[Path],
+    folders: Sequence[Path | str],
     *,
     engine: EngineName | str = EngineName.SPARK,
     master: str = "local[*]",
@@ -45,21 +48,24 @@ def judge_runs(
 ) -> tuple[Judgement, ...]:
     """Judge recorded runs, all in one job on Spark; judgements in the order of the folders.
 
-    ``spark`` is a session to use, whose workers can import ``nemesis``; without it one is started on ``master`` and
-    stopped. Raises ``HistoryError`` for a folder that holds no run, ``EngineUnavailableError`` when Spark cannot run
-    here, ``ValueError`` for an engine that does not exist.
+    A folder may be a URL of any file system that Spark knows. ``spark`` is a session to use, whose workers can import
+    ``nemesis``; without it one is started on ``master`` and stopped. Raises ``HistoryError`` for a folder that holds no
+    run, or that this engine cannot read, ``EngineUnavailableError`` when Spark cannot run here, ``ValueError`` for an
+    engine that does not exist.
     """
-    runs = open_runs(folders)
     match EngineName(engine):
         case EngineName.LOCAL:
-            return judge_locally(runs)
+            if urls := [str(folder) for folder in folders if is_url(folder)]:
+                raise HistoryError(f"{urls[0]} is on a file system that only Spark reads: judge it with that engine")
+            return judge_locally(open_runs([Path(folder) for folder in folders]))
         case EngineName.SPARK:
             from nemesis.pipeline.session import spark_session
             from nemesis.pipeline.spark import judge_on_spark
 
-            if spark is not None:
-                return judge_on_spark(spark, runs)
-            with spark_session(master) as session:
+            # What is here is looked at before a JVM is started for it.
+            here = None if any(map(is_url, folders)) else open_runs([Path(folder) for folder in folders])
+            with nullcontext(spark) if spark is not None else spark_session(master) as session:
+                runs = here or open_runs([place_of(session, folder) for folder in folders])
                 return judge_on_spark(session, runs)
         case other:
             assert_never(other)

@@ -119,5 +119,5 @@ def write_results(judgement: Judgement, folder: Path) -> Path:
     path = folder / RESULTS_NAME
     unfinished = folder / f".{RESULTS_NAME}.unfinished"
     unfinished.write_text(judgement.to_json(), encoding="utf-8")
-    unfinished.rename(path)
+    unfinished.replace(path)
     return path

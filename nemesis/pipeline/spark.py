@@ -1,6 +1,6 @@
 """Judge runs on Spark: read the shards, run the chain of ``frames``, collect verdict material once at the end.
 
-Owns reading and the two actions. Needs a session; knows nothing of how it was started.
+Owns reading and the one action. Needs a session; knows nothing of how it was started.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from nemesis.checks.verdict import RunCounts
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames
 from nemesis.pipeline.judgement import Judgement, judgement_of
+from nemesis.pipeline.key_by_key import Task, told_of
 from nemesis.pipeline.runs import RunFolder, due_logs
 from nemesis.workload.objects import ObjectWorkload
 
@@ -28,46 +29,28 @@ if TYPE_CHECKING:
 
 def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
     """The judgements of these runs, in their order."""
-    from pyspark import StorageLevel
-
     folders = folders_of(spark, runs)
     history, logs, events = (read_shards(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    # Both actions need them, and to pair them is most of what the second would do again.
-    operations = history.transform(frames.paired_operations).persist(StorageLevel.DISK_ONLY)
-    try:
-        return _judged(spark, runs, history, operations, logs, events)
-    finally:
-        operations.unpersist()
-
-
-def _judged(
-    spark: SparkSession,
-    runs: Sequence[RunFolder],
-    history: DataFrame,
-    operations: DataFrame,
-    logs: DataFrame,
-    events: DataFrame,
-) -> tuple[Judgement, ...]:
-    workloads = {run.run_id: run.workload for run in runs if issubclass(run.workload, ObjectWorkload)}
-    options = CheckOptions(
-        incomplete_runs=frozenset(run.run_id for run in runs if not run.history_whole or run.run_id in workloads),
-        evident_runs=frozenset(run.run_id for run in runs if run.is_evident),
-    )
     due = _frame(spark, pa.concat_tables([due_logs(run) for run in runs]))
-    told = events.unionByName(history.transform(frames.dumped_logs)).unionByName(due)
-    on_logs = operations.transform(frames.of_other_runs, workloads) if workloads else operations
-    facts = frames.facts(on_logs, logs, told)
-    judged = facts.transform(frames.findings, options, buckets(spark))
-    if workloads:
-        judged = judged.unionByName(history.transform(frames.object_findings, workloads, buckets(spark)))
-    counted = frames.run_counts(history, operations, logs, events)
-    found = frames.found_in(judged.toArrow())
-    rows, coverage = _by_run(found.anomalies), _by_run(found.coverage)
-    counts = {row["run_id"]: _counts(row) for row in counted.toArrow().to_pylist()}
+    facts = frames.facts(history, logs, events, history.transform(frames.dumped_logs).unionByName(due))
+    found = facts.transform(frames.findings, _task(runs), tasks_of(spark))
+    findings, counts = told_of(found.transform(frames.told_of_runs, tasks_of(spark)).toArrow())
+    rows, coverage = _by_run(findings.anomalies), _by_run(findings.coverage)
     engine = _engine(spark)
     return tuple(
         judgement_of(run, counts.get(run.run_id, RunCounts()), rows[run.run_id], coverage[run.run_id], engine)
         for run in runs
+    )
+
+
+def _task(runs: Sequence[RunFolder]) -> Task:
+    """What is known of the runs before a row is read."""
+    workloads = {run.run_id: run.workload for run in runs if issubclass(run.workload, ObjectWorkload)}
+    incomplete = (run.run_id for run in runs if not run.history_whole or run.run_id in workloads)
+    evident = (run.run_id for run in runs if run.is_evident)
+    return Task(
+        options=CheckOptions(incomplete_runs=frozenset(incomplete), evident_runs=frozenset(evident)),
+        workloads=workloads,
     )
 
 
@@ -79,8 +62,9 @@ def _by_run(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
 
 
 def folders_of(spark: SparkSession, runs: Sequence[RunFolder]) -> DataFrame:
-    """Each folder with the ``run_id`` of its run."""
-    return _frame(spark, pa.table({"folder": [str(run.folder) for run in runs], "run_id": [r.run_id for r in runs]}))
+    """Each folder, as ``with_run_id`` names it, with the ``run_id`` of its run."""
+    names = [re.sub("^file:/*", "/", str(run.folder)) for run in runs]
+    return _frame(spark, pa.table({"folder": names, "run_id": [run.run_id for run in runs]}))
 
 
 def read_shards(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFrame, kind: Kind) -> DataFrame:
@@ -106,16 +90,13 @@ def spark_path(path: Path) -> str:
 
     Hadoop cannot expand patterns with colons, so nothing is escaped that need not be.
     """
-    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
+    system = "file://" if str(path).startswith("/") else ""
+    return system + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
 
 
-def buckets(spark: SparkSession) -> int:
-    """As many buckets as a shuffle has partitions: each is judged by one call."""
+def tasks_of(spark: SparkSession) -> int:
+    """In how many tasks keys are judged: as many as a shuffle has partitions."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or "1")
-
-
-def _counts(row: dict[str, Any]) -> RunCounts:
-    return RunCounts(**{name: value for name, value in row.items() if name != "run_id" and value is not None})
 
 
 def _engine(spark: SparkSession) -> dict[str, str]:

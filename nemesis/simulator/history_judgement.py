@@ -14,8 +14,9 @@ from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import RunCounts
 from nemesis.history.schemas import Kind
 from nemesis.history.tables import table_of
-from nemesis.pipeline.local import count, judge_tables, of_run, pair_operations, with_run_id
-from nemesis.pipeline.machines.judge import judge_objects
+from nemesis.pipeline.local import judge_tables, of_run, pair_operations, with_run_id
+from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
+from nemesis.pipeline.tally import count
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.group_climate import COUNTER
 from nemesis.simulator.record import Record

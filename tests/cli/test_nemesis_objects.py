@@ -15,7 +15,7 @@ from nemesis.report.data import read_run
 from nemesis.workload.register import RegisterWorkload
 from tests.cli.commands import nemesis
 from tests.pipeline.object_runs import object_run
-from tests.pipeline.test_machines import READ_1, WRITE_1
+from tests.pipeline.test_run_objects import READ_1, WRITE_1
 
 PATIENCE_S = 150.0
 

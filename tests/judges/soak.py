@@ -24,8 +24,8 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from nemesis.pipeline.objects.dealing import readable
-from nemesis.pipeline.objects.encoding import rows_of
+from nemesis.pipeline.corpora.dealing import readable
+from nemesis.pipeline.corpora.encoding import rows_of
 from nemesis.runner import versions
 from tests.judges.forms import KINDS, Kind
 from tests.judges.ways import WAYS, Said, Way, task_of

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from nemesis.linearizability.models.registry import MODELS
-from nemesis.pipeline.objects.bucket import Task
+from nemesis.pipeline.corpora.bucket import Task
 from tests.depth import seeds
 from tests.judges.forms import KINDS
 from tests.judges.soak import BATCH, compared, main

@@ -15,14 +15,14 @@ from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.log import Log
-from nemesis.pipeline.objects.bucket import Task, judge_bucket, judge_sorted
-from nemesis.pipeline.objects.dealing import parted
-from nemesis.pipeline.objects.encoding import ints, operations_of
-from nemesis.pipeline.objects.hot import cut_rows, is_cut_ahead, judge_chains
-from nemesis.pipeline.objects.local import judge_locally
-from nemesis.pipeline.objects.plan import Sizes
-from nemesis.pipeline.objects.results import results_of
-from nemesis.pipeline.objects.schemas import OBJECT_ROWS
+from nemesis.pipeline.corpora.bucket import Task, judge_bucket, judge_sorted
+from nemesis.pipeline.corpora.dealing import parted
+from nemesis.pipeline.corpora.encoding import ints, operations_of
+from nemesis.pipeline.corpora.hot import cut_rows, is_cut_ahead, judge_chains
+from nemesis.pipeline.corpora.local import judge_locally
+from nemesis.pipeline.corpora.plan import Sizes
+from nemesis.pipeline.corpora.results import results_of
+from nemesis.pipeline.corpora.schemas import OBJECT_ROWS
 
 Said = dict[int, tuple[str, str | None]]
 """By the number of an object, the verdict, and the reason of one that is unknown."""

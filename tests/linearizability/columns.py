@@ -14,7 +14,7 @@ from nemesis.linearizability.kernel import judge_by
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.operations import Operation
 from nemesis.linearizability.violation import InapplicableError
-from nemesis.pipeline.objects.encoding import columns_of, ints, rows_of
+from nemesis.pipeline.corpora.encoding import columns_of, ints, rows_of
 from tests.linearizability.histories import large_shape, random_history, random_shape
 
 

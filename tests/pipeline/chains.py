@@ -14,9 +14,9 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import REFUSED, Model, Refusal
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.pipeline.objects.bucket import Task
-from nemesis.pipeline.objects.encoding import rows_of
-from nemesis.pipeline.objects.hot import judge_chains
+from nemesis.pipeline.corpora.bucket import Task
+from nemesis.pipeline.corpora.encoding import rows_of
+from nemesis.pipeline.corpora.hot import judge_chains
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, Shape, random_history, random_shape
 

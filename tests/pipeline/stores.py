@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.linearizability.operations import Operation, Outcome
-from nemesis.pipeline.objects.encoding import rows_of
-from nemesis.pipeline.objects.plan import Sizes
-from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OPERATION_ROWS
-from nemesis.pipeline.objects.store import OperationWriter
+from nemesis.pipeline.corpora.encoding import rows_of
+from nemesis.pipeline.corpora.plan import Sizes
+from nemesis.pipeline.corpora.schemas import OBJECT_ROWS, OPERATION_ROWS
+from nemesis.pipeline.corpora.store import OperationWriter
 from tests.linearizability.histories import Shape, random_history
 
 SMALL = Sizes(bucket=400, hot=150, window=40, call=1_000)

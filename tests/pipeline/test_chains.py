@@ -16,8 +16,8 @@ from nemesis.linearizability.models.counter import Counter as CounterModel
 from nemesis.linearizability.models.fifo_queue import FifoQueue
 from nemesis.linearizability.models.log import Log
 from nemesis.linearizability.operations import Outcome, Value
-from nemesis.pipeline.objects.engine import judge_store
-from nemesis.pipeline.objects.plan import Sizes
+from nemesis.pipeline.corpora.engine import judge_store
+from nemesis.pipeline.corpora.plan import Sizes
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK
 from tests.pipeline.chains import KINDS, drawn, in_windows, model_of, overlapping, right, spoiled, verdict_of, whole

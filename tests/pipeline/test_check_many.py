@@ -13,8 +13,8 @@ from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import Register
 from nemesis.linearizability.operations import Operation, Value
-from nemesis.pipeline.objects.bucket import Task
-from nemesis.pipeline.objects.histories import Reading, judge_histories
+from nemesis.pipeline.corpora.bucket import Task
+from nemesis.pipeline.corpora.histories import Reading, judge_histories
 from nemesis.synth.manifest import is_manifest
 from nemesis.verdict import Verdict
 from tests.pipeline.corpora import write_corpus

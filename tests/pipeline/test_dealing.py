@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from nemesis.pipeline.objects.dealing import Dealer, parted, take
+from nemesis.pipeline.corpora.dealing import Dealer, parted, take
 
 
 @pytest.mark.parametrize("open_max", [1, 2, 7, 100])

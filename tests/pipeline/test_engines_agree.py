@@ -135,14 +135,14 @@ def test_a_bucket_of_many_batches(spark: SparkSession, tmp_path: Path) -> None:
     assert {row["anomaly"]: row["offsets"] for row in judgement.anomalies}["int-poll-skip"] == [77]
 
 
-def test_operations_are_paired_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Both actions read the same operations: all events of clients are moved to be paired, and they are so once."""
+def test_each_event_is_moved_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Who has paired operations judges and counts them: beside the events only findings are moved."""
     appends = [append((2 * i, 2 * i + 1), i, i) for i in range(400)]
     run = Run(operations=appends, logs=replica_log(1, [(1, [0])]), events=[], gapless=True)
     folder = record_run(tmp_path / "run", run)
     before = moved_records(spark)
     judge_run(folder, spark=spark)
-    assert 1200 <= moved_records(spark) - before < 1600, "800 events to be paired, 400 operations to be judged"
+    assert 800 <= moved_records(spark) - before < 1000, "800 events, and what was found"
 
 
 def moved_records(spark: SparkSession) -> int:

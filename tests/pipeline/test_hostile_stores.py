@@ -18,14 +18,14 @@ from nemesis.formats.errors import HistoryError
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.models.registry import load_model, model_names
-from nemesis.pipeline.objects.bucket import Task
-from nemesis.pipeline.objects.encoding import rows_of
-from nemesis.pipeline.objects.engine import judge_store, refusals_of_workers
-from nemesis.pipeline.objects.histories import files_in
-from nemesis.pipeline.objects.local import judge_locally
-from nemesis.pipeline.objects.plan import SLOTS, ChangedError, Sizes
-from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OPERATION_ROWS
-from nemesis.pipeline.objects.store import batches_of, check_file, check_unchanged, files_of, stamps_of
+from nemesis.pipeline.corpora.bucket import Task
+from nemesis.pipeline.corpora.encoding import rows_of
+from nemesis.pipeline.corpora.engine import judge_store, refusals_of_workers
+from nemesis.pipeline.corpora.histories import files_in
+from nemesis.pipeline.corpora.local import judge_locally
+from nemesis.pipeline.corpora.plan import SLOTS, ChangedError, Sizes
+from nemesis.pipeline.corpora.schemas import OBJECT_ROWS, OPERATION_ROWS
+from nemesis.pipeline.corpora.store import batches_of, check_file, check_unchanged, files_of, stamps_of
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.stores import SMALL, sequence, write_rows, write_store
 
@@ -202,7 +202,7 @@ def test_a_changed_folder_is_bad_arguments(tmp_path: Path, monkeypatch: pytest.M
         listed.append(files)
         return batches_of(files[: 2 if len(listed) > 1 else 3])
 
-    monkeypatch.setattr("nemesis.pipeline.objects.engine.batches_of", vanishing)
+    monkeypatch.setattr("nemesis.pipeline.corpora.engine.batches_of", vanishing)
 
     assert code_of(store) == Exit.BAD_ARGUMENTS
     assert listed == [files_of(store)] * 2
@@ -233,7 +233,7 @@ def test_a_folder_that_is_written_to_is_bad_arguments(tmp_path: Path, monkeypatc
         yield from batches_of(files)
         pq.write_table(pq.read_table(files[0]), files[0])
 
-    monkeypatch.setattr("nemesis.pipeline.objects.engine.batches_of", rewriting)
+    monkeypatch.setattr("nemesis.pipeline.corpora.engine.batches_of", rewriting)
 
     assert code_of(store) == Exit.BAD_ARGUMENTS
 

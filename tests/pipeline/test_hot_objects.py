@@ -11,8 +11,8 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.register import CasRegister, Register
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.pipeline.objects.engine import judge_store
-from nemesis.pipeline.objects.plan import Sizes
+from nemesis.pipeline.corpora.engine import judge_store
+from nemesis.pipeline.corpora.plan import Sizes
 from nemesis.verdict import Verdict
 from tests.pipeline.stores import write_store
 

@@ -12,7 +12,7 @@ import pytest
 
 from nemesis.cli.__main__ import cli
 from nemesis.cli.exit import Exit, exit_code_of
-from nemesis.pipeline.objects.workloads import judge_workloads
+from nemesis.pipeline.corpora.workloads import judge_workloads
 from nemesis.synth.build import build
 from nemesis.synth.plan import Plan, SynthModel
 from tests.pipeline.stores import sequence, write_store

@@ -13,9 +13,9 @@ import pytest
 
 from nemesis.cli.exit import Exit
 from nemesis.formats.errors import HistoryError
-from nemesis.pipeline.objects import store as store_module
-from nemesis.pipeline.objects.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS
-from nemesis.pipeline.objects.store import batches_of, names_of, rows_in
+from nemesis.pipeline.corpora import store as store_module
+from nemesis.pipeline.corpora.schemas import OBJECT_ROWS, OBJECTS, OPERATION_ROWS, OPERATIONS
+from nemesis.pipeline.corpora.store import batches_of, names_of, rows_in
 from tests.pipeline.stores import write_rows
 
 LONG = "a" * 500_000

@@ -16,10 +16,10 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.register import CasRegister, Register
 from nemesis.linearizability.operations import Operation, Outcome
-from nemesis.pipeline.objects.bucket import Task, judge_bucket
-from nemesis.pipeline.objects.encoding import rows_of
-from nemesis.pipeline.objects.parts import convicted
-from nemesis.pipeline.objects.schemas import OPERATION_ROWS
+from nemesis.pipeline.corpora.bucket import Task, judge_bucket
+from nemesis.pipeline.corpora.encoding import rows_of
+from nemesis.pipeline.corpora.parts import convicted
+from nemesis.pipeline.corpora.schemas import OPERATION_ROWS
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import Shape, random_history
 from tests.pipeline.stores import sequence

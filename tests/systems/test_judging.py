@@ -14,7 +14,7 @@ from nemesis.checks.verdict import RunCounts, decide
 from nemesis.cluster.store import Answer, Found
 from nemesis.history.document import shows_logs
 from nemesis.history.reader import read_history
-from nemesis.pipeline.machines.operations import object_history
+from nemesis.pipeline.run_objects.operations import object_history
 from nemesis.verdict import Verdict
 from nemesis.workload.collection import SetWorkload
 from nemesis.workload.ending import dump_all, wait_converged

@@ -11,7 +11,7 @@ import pytest
 
 from nemesis.cluster.store import Answer
 from nemesis.pipeline.local import with_run_id
-from nemesis.pipeline.machines.judge import judge_objects
+from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
 from nemesis.workload.objects import Process
 from nemesis.workload.queue import ATTEMPTS_MAX, QueueWorkload
 from nemesis.workload.workload import Setup

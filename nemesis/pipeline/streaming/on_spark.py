@@ -23,8 +23,9 @@ from nemesis.checks.run_checks import CheckOptions
 from nemesis.history.reader import ShardListing
 from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames
+from nemesis.pipeline.key_by_key import Task
 from nemesis.pipeline.runs import RunFolder
-from nemesis.pipeline.spark import buckets, folders_of, read_shards, spark_path
+from nemesis.pipeline.spark import folders_of, read_shards, spark_path, tasks_of
 from nemesis.pipeline.streaming.finality import Told
 from nemesis.pipeline.streaming.growth import FOLLOWED, FollowError, Growth
 
@@ -157,8 +158,8 @@ def prefix_anomalies(spark: SparkSession, run: RunFolder, names: list[str]) -> D
     history, logs, events = (
         read_shards(spark, [run], folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS)
     )
-    operations = history.transform(of_names).transform(frames.paired_operations)
-    judged = frames.facts(operations, logs, events.transform(of_names))
-    options = CheckOptions(incomplete_runs=frozenset({run.run_id}))
-    found = judged.transform(frames.findings, options, buckets(spark))
+    nothing = events.limit(0)
+    told = frames.facts(history.transform(of_names), logs, events.transform(of_names), nothing)
+    task = Task(options=CheckOptions(incomplete_runs=frozenset({run.run_id})))
+    found = told.transform(frames.findings, task, tasks_of(spark))
     return found.where(F.col("anomaly").isNotNull()).select("anomaly.*")

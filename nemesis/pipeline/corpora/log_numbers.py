@@ -1,0 +1,129 @@
+"""Every operation on a log as numbers in columns, in whatever form it was recorded.
+
+Owns the numbers that stand for records which are none: texts, nil, and what has no place in 64 bits. The model says
+what an operation means; whoever judges logs by rows knows this one form of it. Evidence is told of the rows as they
+were, and of the values that the numbers stand for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from nemesis.linearizability.arrays.columns import NIL, Bools, Ending, Function
+from nemesis.linearizability.forms import AppendForm, FetchForm
+from nemesis.linearizability.model import unknown_operation
+from nemesis.linearizability.models.log import Log
+from nemesis.linearizability.operations import Operation, Outcome, Value
+from nemesis.pipeline.corpora.encoding import columns_of, operations_in, operations_of, rows_of
+
+_TAKEN = NIL + 2**40
+"""Numbers up to this one stand for other records, those themselves included."""
+_OFFSET_MAX = 2**62
+"""No log is so long: an offset above is as good as this one."""
+
+
+class LogNumbers:
+    """The numbers of one log's records: a number that is not taken is its own."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[Value, int] = {}
+        self._values: list[Value] = []
+
+    def __len__(self) -> int:
+        """How many values have a number that is not their own."""
+        return len(self._values)
+
+    def rows(self, rows: pa.Table) -> pa.Table:
+        """The same operations in columns of numbers; ``rows`` have all columns of ``OPERATION_ROWS``.
+
+        Raises ModelError for an operation that is none on a log.
+        """
+        odd = np.flatnonzero(_is_odd(rows))
+        if not len(odd):
+            return rows
+        originals = rows.take(pa.array(odd))
+        objects = {number: number for number in originals.column("object").unique().to_pylist()}
+        plain = rows_of(map(self._plain, operations_in(originals)), objects)
+        for name in ("invoked", "returned"):
+            plain = plain.set_column(plain.schema.get_field_index(name), rows.schema.field(name), originals[name])
+        places = np.arange(rows.num_rows)
+        places[odd] = rows.num_rows + np.arange(len(odd))
+        return pa.concat_tables([rows.cast(plain.schema), plain]).take(pa.array(places)).combine_chunks()
+
+    def operations(self, rows: pa.Table) -> list[Operation]:
+        """The operations of such rows, with the records that the numbers stand for."""
+        found = operations_of(rows)
+        return [self._told(operation) for operation in found] if self._values else found
+
+    def value(self, number: int) -> Value:
+        """The record that a number stands for."""
+        return self._values[number - NIL - 1] if number <= _TAKEN else number
+
+    def _plain(self, operation: Operation) -> Operation:
+        """The operation as one whose values are numbers."""
+        argument: Value
+        told: Value
+        if operation.f == "fetch" and operation.outcome is Outcome.INFO:
+            return replace(operation, process=0, argument=(0, None), result=None)
+        match Log().form(operation):
+            case AppendForm(records, base):
+                argument, told = tuple(map(self._number, records)), None if base is None else _offset(base)
+                argument = argument if isinstance(operation.argument, tuple) else argument[0]
+            case FetchForm(start, limit, records, stale):
+                argument = (_offset(start), None if limit is None else _offset(limit), *([True] if stale else []))
+                told = tuple(map(self._number, records))
+            case _:
+                raise unknown_operation(Log(), operation)
+        return replace(operation, process=0, argument=argument, result=told)
+
+    def _number(self, record: Value) -> int:
+        # A number with a fraction equals a whole one of the same size.
+        if isinstance(record, int | float | Decimal) and _TAKEN < record < 2**63 and record == int(record):
+            return int(record)
+        number = self._number_of.setdefault(record, NIL + 1 + len(self._values))
+        if number == NIL + 1 + len(self._values):
+            self._values.append(record)
+        return number
+
+    def _told(self, operation: Operation) -> Operation:
+        argument, result = operation.argument, operation.result
+        if operation.outcome is Outcome.FAIL:
+            return operation
+        if operation.f == "append":
+            return replace(operation, argument=self._record(argument))
+        return replace(operation, result=None if result is None else self._record(result))
+
+    def _record(self, numbers: Value) -> Value:
+        """The record of a number, the records of several."""
+        if isinstance(numbers, tuple):
+            return tuple(map(self._record, numbers))
+        assert isinstance(numbers, int), f"{numbers!r} stands for a record"
+        return self.value(numbers)
+
+
+def _offset(number: int) -> int:
+    return min(max(int(number), -1), _OFFSET_MAX)
+
+
+def _is_odd(rows: pa.Table) -> Bools:
+    """Which rows have a value that no column holds, or a number that is taken or no offset."""
+    columns = columns_of(rows, np.zeros(rows.num_rows, dtype=np.int64), 1)
+    function, counts = columns.function, np.zeros(rows.num_rows, dtype=np.int64)
+    taken = np.zeros(rows.num_rows, dtype=np.bool_)
+    if columns.records is not None and columns.record_ends is not None:
+        counts = np.diff(columns.record_ends)
+        taken[np.repeat(np.arange(rows.num_rows), counts)[columns.records <= _TAKEN]] = True
+    is_append, is_fetch = function == Function.APPEND, function >= Function.FETCH
+    offset = np.where(is_append, columns.result, columns.argument)
+    is_offset = (offset >= 0) & (offset <= _OFFSET_MAX)
+    is_limit = (columns.second == NIL) | (columns.second >= 0)
+    odd = function < Function.APPEND
+    odd |= is_append & (taken | ((counts == 0) & (columns.argument <= _TAKEN)))
+    odd |= is_append & ~is_offset & (offset != NIL)
+    odd |= is_fetch & (taken | ~is_offset | ~is_limit)
+    odd &= columns.ending != Ending.FAIL
+    return odd
