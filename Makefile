@@ -113,7 +113,7 @@ test: java $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup -m cluster $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
 
 test-quick: $(INSTALLED) $(GENERATED)
-	$(BIN)/python -m pytest -n 2 --depth quick $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --depth quick --durations 5 $(PYTEST_ARGS)
 
 test-nightly: DEPTH = --depth nightly --first-seed $(SEED) --hypothesis-seed $(SEED) --timeout 3600
 test-nightly: test

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.depth import QUICK_S_MAX, Depth, choose, chosen
+from tests.depth import Depth, choose, chosen
 
 # Spark has small jobs here, which end before its Java machine has earned back what it spends on optimising them.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -54,16 +53,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("spark"))
         if item.get_closest_marker("cluster") is not None and not _names_cluster(item.path):
             raise pytest.UsageError(f"{item.path} has tests with processes: write mark.cluster into it")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Let nothing that takes seconds be among what runs after each edit."""
-    before = os.times()
-    yield
-    taken_s = sum(os.times()[:4]) - sum(before[:4])
-    if item.config.getoption("depth") == Depth.QUICK and taken_s > QUICK_S_MAX:
-        pytest.fail(f"it takes {taken_s:.1f} s of the processor: mark it slow")
 
 
 def pytest_collection_finish() -> None:

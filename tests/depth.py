@@ -17,8 +17,6 @@ import pytest
 from hypothesis import settings
 
 QUICK_SHARE = 10
-QUICK_S_MAX = 5.0
-"""How much of the processor a test may take at quick depth; what is marked slow takes more than a fifth of it."""
 NIGHTLY_TIMES = 20
 EXAMPLES = 50
 """How many examples Hypothesis draws at normal depth."""

@@ -9,7 +9,7 @@ not see), ``real_time`` (later stands later), ``sequences`` (a producer's batche
 ``replica_logs`` (replicas agree), ``high_watermarks`` (committed stays committed), ``in_sync`` (who is called in sync
 has it all), ``evidence`` (all of it is there to be looked at), ``objects`` (declared here, judged elsewhere) ->
 ``unclean_elections`` (why, or where, where that is known) -> ``anomalies`` (rows) -> ``registry`` (all checks) ->
-``judge`` (all checks over all topic-partitions of a call; of transactions also ``cycles``, which crosses them: by
+``run_checks`` (all checks over all topic-partitions of a call; of transactions also ``cycles``, which crosses them: by
 ``precedence``, what stands before what, and ``components``, where such a graph has circles) -> ``promises`` (what
 became of each) -> ``verdict``.
 

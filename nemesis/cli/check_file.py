@@ -107,11 +107,11 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
     verdict = verdict_of(judgements)
     if options.output is not None:
         _write_json(options.output, _as_json(history, model, judgements, verdict, options))
-    if options.html is not None:
-        _write_page(options.html, history, model, judgements)
     click.echo(f"verdict: {verdict}")
     bad = [judgement for judgement in judgements if judgement.verdict.value != "valid"]
     _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
+    if options.html is not None:
+        _write_page(options.html, history, model, judgements)
     return VERDICT_EXITS[verdict]
 
 

@@ -64,18 +64,21 @@ def check_objects(
 def check_runs(folders: Sequence[Path | str], *, engine: str, master: str, junit: Path | None = None) -> int:
     """Judge stored runs in one job, write the results of each, print a line for each; returns the worst exit code.
 
-    A run that is given twice, say by the link to a store's latest, is judged once, by the name that was given first. CI
-    is told of those in folders, and of no URL.
+    A run that is given twice, say by the link to a store's latest, is judged once, by the name that was given first.
     """
     from nemesis.ci.telling import tell_ci_of_runs
     from nemesis.history import HistoryError
+    from nemesis.pipeline.hadoop import is_url
+
+    if junit is not None and any(map(is_url, folders)):
+        raise click.UsageError("--junit: of runs in folders, which it reads; these have URLs")
 
     click.echo(f"judging with {engine}", err=True)
     named: dict[Path | str, Path | str] = {}
     for folder in folders:
         named.setdefault(folder if isinstance(folder, str) else folder.resolve(), folder)
     try:
-        judgements = _judged_and_written(tuple(named), tuple(named.values()), engine=engine, master=master)
+        judgements, unwritten = _judged_and_written(tuple(named), tuple(named.values()), engine=engine, master=master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     found = {judgement.verdict.value for judgement in judgements}
@@ -86,13 +89,18 @@ def check_runs(folders: Sequence[Path | str], *, engine: str, master: str, junit
     click.echo(f"verdict: {verdict}")
     with junit_written():
         tell_ci_of_runs([folder for folder in named.values() if isinstance(folder, Path)], junit=junit)
+    if unwritten:
+        raise click.ClickException("; ".join(unwritten))
     return VERDICT_EXITS[verdict]
 
 
 def _judged_and_written(
     folders: Sequence[Path | str], names: Sequence[Path | str], *, engine: str, master: str
-) -> Sequence[Judgement]:
-    """The judgements of runs, each in the folder of its run, for which a URL needs the session that has judged it."""
+) -> tuple[Sequence[Judgement], list[str]]:
+    """The judgements of runs, each in the folder of its run, and why some are not there.
+
+    For a URL that needs the session that has judged it.
+    """
     from nemesis.pipeline import judge_runs, write_results
     from nemesis.pipeline.hadoop import is_url, place_of
     from nemesis.pipeline.session import spark_session
@@ -100,9 +108,13 @@ def _judged_and_written(
     is_remote = any(map(is_url, folders)) and engine == SPARK
     with spark_session(master) if is_remote else nullcontext() as session:
         judgements = judge_runs(folders, engine=engine, master=master, spark=session)
+        unwritten: list[str] = []
         for name, judgement in zip(names, judgements, strict=True):
-            write_results(judgement, place_of(session, name))
-    return judgements
+            try:
+                write_results(judgement, place_of(session, name))
+            except OSError as error:
+                unwritten.append(f"{name}: results.json was not written: {error}")
+    return judgements, unwritten
 
 
 def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master: str) -> Results:

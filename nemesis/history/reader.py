@@ -110,7 +110,9 @@ def read_table(listing: ShardListing) -> pa.Table:
         size += tables[-1].nbytes
         if size > TABLE_BYTES_MAX:
             what = f"{path.parent}/ comes to more than TABLE_BYTES_MAX, {TABLE_BYTES_MAX} bytes in memory"
-            raise HistoryError(f"{what}: judge the run with --engine spark, which reads it in parts")
+            raise HistoryError(
+                f"{what}: --engine spark reads it in parts, and judges each topic-partition that is not too large"
+            )
     return pa.concat_tables(tables) if tables else SCHEMAS[listing.kind].empty_table()
 
 

@@ -17,7 +17,7 @@ from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.operations import Operation, Outcome
 
 WORK_MAX = 4_000_000
-"""How many operations all decisions on one object may go over: a few seconds."""
+"""How many operations all questions about one object may go over; what a search takes, who answers bounds."""
 
 Decide = Callable[[Sequence[Operation]], Answer]
 """Whether there is an order of these operations, which are in the order of their invocations."""

@@ -186,7 +186,7 @@ def told(
         states=tuple(states[:STATES_MAX]),
         reason=reason + _doubt(undecided),
         undecided=undecided,
-        is_minimal=core.is_minimal,
+        is_minimal=core.is_minimal and any(last.invoked == operation.invoked for operation in core.operations),
     )
 
 

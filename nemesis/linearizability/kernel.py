@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +26,7 @@ from nemesis.linearizability import (
     zones,
 )
 from nemesis.linearizability.beam import Answer, C, Finding
-from nemesis.linearizability.core_operations import core_of
+from nemesis.linearizability.core_operations import CoreOperations, core_of, forgotten
 from nemesis.linearizability.counterexample import (
     STATES_MAX,
     Contradiction,
@@ -38,7 +39,7 @@ from nemesis.linearizability.counterexample import (
 )
 from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
-from nemesis.linearizability.model import Model, relevant
+from nemesis.linearizability.model import Model, ModelError, relevant
 from nemesis.linearizability.operations import Operation, Outcome, Value
 from nemesis.linearizability.register_states import values_before
 from nemesis.linearizability.slots import ordered_events
@@ -46,6 +47,10 @@ from nemesis.linearizability.violation import InapplicableError, Violation
 from nemesis.linearizability.witness import objection
 from nemesis.verdict import Verdict
 
+CORE_CONFIGURATIONS = 30_000
+"""How many configurations all questions may visit that find the operations to tell of: a second or two."""
+CORE_REGISTER_CONFIGURATIONS = 1_000_000
+"""The same for registers, whose search is many times as fast."""
 STATES_WORK = 200_000
 """How many elements of states are tried, so that a kernel that does not search can tell the states at the end."""
 
@@ -370,25 +375,69 @@ def _told(
     end: int,
     states: Sequence[Value],
     reason: str,
-    named: Iterable[Operation] = (),
+    named: Sequence[Operation] = (),
     undecided: int = 0,
 ) -> Counterexample:
     """The counterexample by the return at position ``end``, with the operations that contradict each other.
 
-    Which they are, whatever decides it says: the rules, or a search with the same budget for each question.
+    They are looked for within a budget of their own, and the conviction stands whatever goes wrong there.
     """
-
-    def decide(operations: Sequence[Operation]) -> Answer:
-        return _answer(_case(case.key, operations, case.model, case.budget, case.accelerated))
-
-    def without_unseen(operations: Sequence[Operation]) -> Sequence[Operation]:
-        seen = _seen(_case(case.key, operations, case.model, case.budget))
-        return [op for op in operations if op.outcome is not Outcome.INFO or op.invoked in seen]
-
-    core = core_of(case.recorded, end, named, decide, without_unseen)
+    core: CoreOperations | None = None
+    with suppress(Exception):
+        core = core_of(_can_be_unknown(case), end, named, _Questions(case), partial(_without_unseen, case))
     if core is not None:
         reason = _broken_rule(_case(case.key, core.history, case.model, case.budget)) or reason
+    elif named:
+        core = CoreOperations(operations=tuple(named), history=(), is_minimal=False)
     return told(case.operations, end, states, reason, core, undecided)
+
+
+class _Questions:
+    """Whether histories have an order, by the kernel that decides each fastest; all of them within one budget.
+
+    What is forgotten makes a history harder to search. So each question may take half of what is left.
+    """
+
+    def __init__(self, case: _Case) -> None:
+        self._case = case
+        self._left = min(CORE_CONFIGURATIONS, case.budget.limit(len(case.operations)))
+        self._left_of_registers = min(CORE_REGISTER_CONFIGURATIONS, case.budget.limit(len(case.operations)))
+
+    def __call__(self, operations: Sequence[Operation]) -> Answer:
+        """YES, NO, or UNDECIDED where the budget ends."""
+        case = _case(self._case.key, operations, self._case.model, self._case.budget, self._case.accelerated)
+        for rule in RULES.values():
+            with suppress(InapplicableError):
+                return Answer.YES if rule(case) is None else Answer.NO
+        with suppress(InapplicableError):
+            _, walked = _register_walk(case, self._half(self._left_of_registers))
+            self._left_of_registers -= walked.visited
+            return walked.answer
+        found = search.Search(case.operations, case.model, self._half(self._left)).run()
+        self._left -= found.visited
+        return found.answer
+
+    def _half(self, left: int) -> Budget:
+        return Budget(configurations=max(left // 2, 1), frontier=self._case.budget.frontier)
+
+
+def _can_be_unknown(case: _Case) -> list[Operation]:
+    """What was recorded, but for what failed and could never have been: an operation that the object does not have."""
+
+    def could_be(operation: Operation) -> bool:
+        try:
+            case.model.step(case.model.initial(), forgotten(operation))
+        except ModelError:
+            return False
+        return True
+
+    return [op for op in case.recorded if op.outcome is not Outcome.FAIL or could_be(op)]
+
+
+def _without_unseen(case: _Case, operations: Sequence[Operation]) -> Sequence[Operation]:
+    """The history without unknown operations that explain nothing."""
+    seen = _seen(_case(case.key, operations, case.model, case.budget))
+    return [op for op in operations if op.outcome is not Outcome.INFO or op.invoked in seen]
 
 
 def _broken_rule(case: _Case) -> str | None:
@@ -397,16 +446,6 @@ def _broken_rule(case: _Case) -> str | None:
         with suppress(InapplicableError):
             return None if (found := rule(case)) is None else found.reason
     return None
-
-
-def _answer(case: _Case) -> Answer:
-    """Whether there is an order, by the kernel that decides it fastest."""
-    for rule in RULES.values():
-        with suppress(InapplicableError):
-            return Answer.YES if rule(case) is None else Answer.NO
-    with suppress(InapplicableError):
-        return _register_walk(case, case.budget)[1].answer
-    return search.Search(case.operations, case.model, case.budget).run().answer
 
 
 def _seen(case: _Case) -> set[int]:

@@ -15,7 +15,8 @@ from nemesis.linearizability.model import REFUSED, Model
 from nemesis.linearizability.operations import Operation, Value
 
 STEPS_MAX = 200_000
-"""How many steps are tried before nothing is shown."""
+WORK_MAX = 20_000_000
+"""How many steps, and steps times operations, are tried before nothing is shown: some seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +27,10 @@ class Step:
     state: Value
 
 
-def order_of(operations: Sequence[Operation], model: Model, steps_max: int = STEPS_MAX) -> tuple[Step, ...] | None:
+def order_of(operations: Sequence[Operation], model: Model) -> tuple[Step, ...] | None:
     """An order of ``operations``, those that say something: all that returned, and of the unknown what that takes.
 
-    None if none was found within ``steps_max`` steps, which proves nothing.
+    None if none was found within the bounds, which proves nothing.
     """
     history = _History(operations, model)
     if history.explains(0):
@@ -38,6 +39,7 @@ def order_of(operations: Sequence[Operation], model: Model, steps_max: int = STE
     path: list[Step] = []
     todo = [history.next_after(0, model.initial())]
     done = [0]
+    steps_max = min(STEPS_MAX, WORK_MAX // max(len(operations), 1))
     while len(tried) < steps_max:
         found = next(todo[-1], None)
         if found is None:

@@ -1,6 +1,7 @@
 """The way in: judge recorded runs with the engine of the caller's choice.
 
-Owns the choice of the engine. Both give the same anomaly rows; Spark for runs that outgrow one process and for corpora.
+Owns the choice of the engine. Both give the same anomaly rows of what both judge: Spark is for many
+runs and for corpora, and calls *unknown* what is too much for one of its tasks; one process has no such limit.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class HadoopPath:
     """One place, by its URL. Two are equal if their URLs are."""
 
     def __init__(self, spark: SparkSession, url: str) -> None:
-        jvm = spark._jvm
+        jvm = getattr(spark, "_jvm", None)
         if jvm is None:
             raise OSError(f"{url}: a Spark Connect server shows no file systems; give paths that are readable here")
         self._spark, self._jvm = spark, jvm

@@ -63,6 +63,7 @@ RUN_SCHEMA = pa.schema(_structs(_TOLD))
 """What is given back of a run: in each row one of the three."""
 _OTHERS = ["index", "time_ns", "process", "type", "f"]
 """What is counted of nemesis and harness, of which all is held."""
+BYTES_OF_WEIGHT = 1000
 WEIGHT_MAX = 1_000_000
 """How much of a topic-partition is judged: its rows, and the records and values in them."""
 
@@ -163,7 +164,7 @@ class _Key:
         if self._weight <= self._task.weight_max:
             return self._judged()
         why = f"{self._weight} rows and records are more than are judged at once, {self._task.weight_max}"
-        return not_judged(self._key, why, LOG_CHECKS if self._workload is None else [NONLINEARIZABLE])
+        return not_judged(self._key, why, LOG_CHECKS if self._workload is None else [*LOG_CHECKS, NONLINEARIZABLE])
 
     def _judged(self) -> Findings:
         logs, events = self._all(Kind.LOGS, LOG_BATCH_SCHEMA), self._all(Kind.EVENTS, RUN_EVENT_SCHEMA)
@@ -194,9 +195,10 @@ def _pieces(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterat
 
 
 def _weight_of(rows: pa.Table) -> int:
-    """How many rows there are, and how many records and values in them."""
+    """How many rows there are, with the records and values in them, and one more for each so many bytes of texts."""
     lists = (column for column in rows.columns if pa.types.is_list(column.type))
-    weight: int = rows.num_rows + sum(pc.sum(pc.list_value_length(column)).as_py() or 0 for column in lists)
+    records = sum(pc.sum(pc.list_value_length(column)).as_py() or 0 for column in lists)
+    weight: int = rows.num_rows + records + rows.nbytes // BYTES_OF_WEIGHT
     return weight
 
 

@@ -101,6 +101,6 @@ def tasks_of(spark: SparkSession) -> int:
 
 def _engine(spark: SparkSession) -> dict[str, str]:
     versions = {name: version(name) for name in ("numpy", "pyarrow")}
-    jvm = spark._jvm
+    jvm = getattr(spark, "_jvm", None)  # Spark Connect has none.
     java = {} if jvm is None else {"java": str(jvm.java.lang.System.getProperty("java.version"))}
     return {"name": "spark", "spark": spark.version, **java, **versions}

@@ -118,7 +118,7 @@ def conviction_of(judgement: KeyJudgement, recorded: Iterable[Operation], model:
         order=[_line(step.operation, cut(model.describe_state(step.state))) for step in shown],
         order_begins=len(order or ()) - len(shown),
         order_is_of_told=of_told,
-        next=[] if order is None else _next(history, order, example, model),
+        next=[] if order is None else _next(asked, order, example, model),
     )
 
 

@@ -9,7 +9,7 @@ from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.records import CorruptRecordError, InvalidRecordError
 
-_RESPONSES: Mapping[type[m.Request], type[m.Response]] = {
+RESPONSES: Mapping[type[m.Request], type[m.Response]] = {
     m.ProduceRequest: m.ProduceResponse,
     m.FetchRequest: m.FetchResponse,
     m.OffsetForLeaderEpochRequest: m.OffsetForLeaderEpochResponse,
@@ -53,7 +53,7 @@ def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLe
         return m.FetchResponse(
             partitions=tuple(m.FetchedPartition(topic_partition=name, error=error) for name in names)
         )
-    response_type: Any = _RESPONSES[type(request)]
+    response_type: Any = RESPONSES[type(request)]
     said: dict[str, Any] = {} if current_leader is None else {"current_leader": current_leader}
     if "not_appended" in response_type.__struct_fields__:
         said["not_appended"] = True

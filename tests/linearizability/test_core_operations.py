@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from random import Random
+from typing import Any
+
 import pytest
 
-from nemesis.linearizability import core_operations
+from nemesis.linearizability import core_operations, kernel, search
+from nemesis.linearizability.beam import Finding
 from nemesis.linearizability.judgement import Counterexample
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import relevant
@@ -122,3 +127,60 @@ def _is_needed(one: Operation, example: Counterexample, history: Recorded) -> bo
     used = {step.operation.invoked for step in order}
     assert all(op.invoked in used for op in rest if op.outcome is Outcome.OK)
     return linearizable([op for op in rest if op.invoked in used], history.model, strict_cas=history.strict_cas)
+
+
+def busy_history(model: str, operations: int, processes: int) -> list[Operation]:
+    """A random history of a right object, but for one answer three quarters through that cannot have been."""
+    random, events = Random(f"{model} {operations}"), []
+    pending: dict[int, str] = {}
+    queue: deque[int] = deque()
+    total = begun = 0
+    while begun < operations or pending:
+        process = random.randrange(processes)
+        if process not in pending and begun < operations:
+            begun += 1
+            grows = random.random() < 0.35
+            pending[process] = {"queue": f"enqueue {begun}" if grows else "dequeue", "counter": "increment 1"}[model]
+            events.append(f"{process} {pending[process]}")
+        elif process in pending:
+            asked = pending.pop(process)
+            answer = ""
+            if asked == "increment 1":
+                total += begun != operations * 3 // 4
+                answer = f" {total}"
+            elif asked == "dequeue":
+                answer = f" {queue.popleft()}" if queue else " None"
+            else:
+                queue.append(int(asked.removeprefix("enqueue ")))
+            events.append(f"{process} ok{answer}")
+    if model == "queue":
+        events += ["0 enqueue 998", "0 ok", "0 enqueue 999", "0 ok", "1 dequeue", "1 ok 999"]
+    return sequence("; ".join(events))
+
+
+@pytest.mark.parametrize("model", ["queue", "counter"])
+def test_looking_for_what_contradicts_itself_ends(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is forgotten makes a search harder: all questions share one small budget, and the conviction stands."""
+    visited: list[int] = []
+    run = search.Search.run
+
+    def counted(self: search.Search) -> Finding[Any]:
+        visited.append((found := run(self)).visited)
+        return found
+
+    history = busy_history(model, 100, {"queue": 5, "counter": 10}[model])
+    monkeypatch.setattr(search.Search, "run", counted)
+    monkeypatch.setattr(kernel, "CORE_CONFIGURATIONS", 2000)
+    (judgement,) = judge(history, load_model(model))
+    assert judgement.verdict is Verdict.INVALID
+    assert judgement.counterexample is not None
+    assert judgement.counterexample.operations
+    asked = [count for count in visited if count <= 2000]
+    assert sum(asked) <= 10 * 2000
+
+
+def test_what_the_object_does_not_have_and_failed_changes_no_verdict() -> None:
+    """A failed operation that the model does not know never happened: nobody asks whether it may have."""
+    example = conviction("0 write 1; 0 ok; 2 frob 7; 2 fail; 0 write 2; 0 ok; 1 read; 1 ok 1", "register")
+    assert [op.f for op in example.operations] == ["write", "write", "read"]
+    assert example.is_minimal

@@ -108,9 +108,9 @@ class Play:
             run = record_and_judge(cell.settings, store=self.store, execute=self.execute, judge=self.judge)
         except NotJudgedError as error:
             return Played(cell=cell, seconds=time.monotonic() - begin_s, error=str(error))
-        if run.is_valid and not self.keep_all:
-            make_small(run.folder)
         missing = unseen(run.stats, self.must_see) if run.is_valid else ()
+        if run.is_valid and not missing and not self.keep_all:
+            make_small(run.folder)
         return Played(cell=cell, seconds=time.monotonic() - begin_s, run=run, unseen=missing)
 
 

@@ -58,6 +58,7 @@ def begin_transfer(
     role = q.role
     assert isinstance(role, Leader), role.name
     assert target_id in role.voters, (target_id, q.voters.ids)
+    assert call_id is not None or not q.is_handing_over, role.transfer
     deadline_ms = now_ms + min(max(timeout_ms, 0), q.quorum.transfer_timeout_max_ms)
     transfer = Transfer(target_id=target_id, deadline_ms=deadline_ms, read_round=role.read_round, call_id=call_id)
     q.role = replace(role, transfer=transfer)
