@@ -6,8 +6,8 @@
 - ``run`` (``demo`` as well) records a run of a real cluster, ``soak`` many. ``cluster``, ``faults`` and ``workload``
   are the options of a run, and ``progress`` is what it shows; ``settings`` are those by name, for sweeps and tests,
   and ``one_run`` is one run that these ask for;
-- ``check`` judges what was recorded: runs by ``verdicts``, while they go on by ``follow``, and histories of other systems
-  by ``check_file``, ``check_kafka`` and ``check_objects``;
+- ``check`` judges what was recorded: runs by ``verdicts``, while they go on by ``follow``, and histories of other
+  systems by ``check_file``, ``check_kafka`` and ``check_objects``; ``explain`` tells what happened in a run;
 - ``doctor`` tells what this machine can do, ``synth`` makes histories up.
 
 ``exit`` and ``streams`` are how every command ends.

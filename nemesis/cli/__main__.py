@@ -21,6 +21,7 @@ COMMANDS = {
     "convict": "convict",
     "demo": "run",
     "doctor": "doctor",
+    "explain": "explain",
     "export": "check",
     "list-variants": "check",
     "run": "run",

@@ -18,7 +18,7 @@ from nemesis.cli.check_objects import check_objects, check_runs
 from nemesis.cli.follow import follow_and_tell, follow_option, patience_option
 from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
 
-_run_folder = click.argument(
+run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
 )
 EXPORTED_EDN = "history.edn"
@@ -90,7 +90,7 @@ def _check_here(
         return _check_many(paths, options, engine=engine, master=master, junit=junit)
     path = paths[0]
     if path.is_dir():
-        _check_is_run(path)
+        check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for a file; {path} is a folder, judged as a run")
         return judge_and_tell(path.resolve(), engine=choose_engine(engine), master=master, junit=junit)
@@ -103,7 +103,7 @@ def _check_here(
 def _follow(paths: Sequence[Path], options: FileOptions, *, engine: str | None, master: str, patience_s: float) -> int:
     if len(paths) > 1 or paths[0].is_file() or options.names:
         raise click.UsageError("--follow is for one run: give its folder, and no options for files")
-    _check_is_run(paths[0])
+    check_is_run(paths[0])
     return follow_and_tell(paths[0].resolve(), engine=choose_engine(engine), master=master, patience_s=patience_s)
 
 
@@ -116,7 +116,7 @@ def _check_many(
         for path in paths:
             if not path.is_dir():
                 raise click.UsageError(f"{path} is a file: give --model to judge histories, and no runs beside them")
-            _check_is_run(path)
+            check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for histories; these are runs")
         return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
@@ -124,7 +124,7 @@ def _check_many(
 
 
 @click.command()
-@_run_folder
+@run_folder
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -146,7 +146,7 @@ def export(folder: Path, output: Path | None, form: str) -> None:
     from nemesis.workload.catalogue import workload_of
     from nemesis.workload.objects import ObjectWorkload
 
-    _check_is_run(folder)
+    check_is_run(folder)
     if form == "edn" and issubclass(workload := workload_of(folder), ObjectWorkload):
         said = f"edn is for runs on logs, and {folder} is of the workload {workload.name}: its tables go as jsonl"
         raise click.BadParameter(said, param_hint="--format")
@@ -184,7 +184,8 @@ def _is_run(path: Path) -> bool:
     return (path / "history").is_dir()
 
 
-def _check_is_run(folder: Path) -> None:
+def check_is_run(folder: Path) -> None:
+    """Raise BadParameter where there is no run."""
     if not _is_run(folder):
         raise click.BadParameter(
             f"{folder} holds no run: give a folder with history/ in it, such as store/append/latest", param_hint="RUN"

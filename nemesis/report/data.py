@@ -20,6 +20,7 @@ from nemesis.report.final_logs import replica_logs
 from nemesis.report.folder import RunFiles, read_run_files
 from nemesis.report.headlines import headlines
 from nemesis.report.judgement import ANOMALIES_PER_KIND_MAX, read_judgement
+from nemesis.report.narrative import narrative
 from nemesis.report.operations import (
     NS_PER_SECOND,
     Operations,
@@ -56,7 +57,8 @@ def read_run(folder: Path) -> RunView:
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
     said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
-    judgement = replace(judgement, headlines=said)
+    story = narrative(judgement, timeline, files.history, origin_ns)
+    judgement = replace(judgement, headlines=said, narrative=story)
     return RunView(
         name=folder.resolve().name,
         command=_command(files.test),

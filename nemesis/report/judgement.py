@@ -13,8 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from nemesis.checks.check import Check
+from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED
+from nemesis.checks.losses import LOST_WRITE
+from nemesis.checks.objects import NONLINEARIZABLE
 from nemesis.checks.promises import Kept
 from nemesis.checks.registry import CHECKS
+from nemesis.checks.replica_logs import DIVERGED_LOG
 from nemesis.checks.schemas import Severity
 from nemesis.report.evidence import operation_rows, shortened, worded
 from nemesis.report.final_logs import held_at
@@ -27,6 +31,7 @@ from nemesis.verdict import Verdict
 
 ANOMALIES_PER_KIND_MAX = 8
 OPERATIONS_PER_ANOMALY_MAX = 12
+WORST = (LOST_WRITE.name, DIVERGED_LOG.name, COMMITTED_TRUNCATED.name, NONLINEARIZABLE.name)
 
 
 def read_judgement(files: RunFiles, operations: Operations, logs: Sequence[ReplicaLog]) -> Judgement:
@@ -66,6 +71,11 @@ def _kind(row: Mapping[str, Any]) -> str:
 
 def _is_violation(row: Mapping[str, Any]) -> bool:
     return bool(row.get("severity", Severity.VIOLATION) == Severity.VIOLATION)
+
+
+def _is_count(row: Mapping[str, Any]) -> bool:
+    """Whether the row only counts those that are left out."""
+    return not row.get("op_indexes") and not row.get("offsets") and _found(row) > 1
 
 
 def _found(row: Mapping[str, Any]) -> int:
@@ -126,14 +136,20 @@ def _promise(check: Check, told: Any) -> Promise:
 
 
 def _bounded(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first ``ANOMALIES_PER_KIND_MAX`` of each kind, violations before the rest."""
+    """The first ``ANOMALIES_PER_KIND_MAX`` of each kind, violations before the rest, and the worst kinds first."""
     seen: Counter[str] = Counter()
     shown = []
-    for row in sorted(rows, key=lambda row: not _is_violation(row)):
+    for row in sorted(rows, key=lambda row: (not _is_violation(row), _rank(row), _is_count(row))):
         seen[_kind(row)] += 1
         if seen[_kind(row)] <= ANOMALIES_PER_KIND_MAX:
             shown.append(row)
     return shown
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    """What is lost or diverged comes before what is out of order, and that before the rest."""
+    kinds = [*WORST, *(check.name for check in CHECKS)]
+    return kinds.index(_kind(row)) if _kind(row) in kinds else len(kinds)
 
 
 def _anomaly(

@@ -268,16 +268,18 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Verdict and evidence. ``anomaly_count`` may be above ``len(anomalies)``: the page shows a bounded number.
+    """Verdict and evidence, and in ``narrative`` what happened, in the order of time.
 
-    ``lost`` are the acknowledged records that are lost and whose offset is known, by log and offset; ``lost_unlisted``
-    is how many more there are that no row lists.
+    ``anomaly_count`` may be above ``len(anomalies)``: the page shows a bounded number. ``lost`` are the acknowledged
+    records that are lost and whose offset is known, by log and offset; ``lost_unlisted`` is how many more there are
+    that no row lists.
     """
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     headlines: tuple[str, ...] = ()
+    narrative: tuple[str, ...] = ()
     promises: tuple[Promise, ...] = ()
     anomalies: tuple[AnomalyView, ...] = ()
     anomaly_count: int = 0
