@@ -334,7 +334,7 @@ async def test_who_waits_for_room_is_told_that_the_producer_is_closed() -> None:
         ({"max_in_flight_requests_per_connection": 6}, "it must be at most 5"),
         ({"delivery_timeout_ms": 1000, "linger_ms": 1}, "must be at least linger_ms \\+ request_timeout_ms"),
         ({"max_block_ms": 0}, "must be above 0"),
-        ({"buffer_memory": 10}, "must not fall"),
+        ({"buffer_memory": 10}, "must be at most buffer_memory"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(fields: dict[str, object], complaint: str) -> None:

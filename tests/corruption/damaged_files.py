@@ -127,7 +127,7 @@ FILES = (
     on_files(
         "test.json is of another workload", writing("test.json", '{"workload": "register"}'), MISSING, "not judged"
     ),
-    on_files("test.json is of no workload", writing("test.json", '{"workload": "queue"}'), REFUSABLE),
+    on_files("test.json is of no workload", writing("test.json", '{"workload": "stack"}'), REFUSABLE),
     on_files(
         "test.json says that no logs are shown",
         writing("test.json", '{"workload": "append", "shows_logs": false}'),
