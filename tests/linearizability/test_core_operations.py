@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from random import Random
-from typing import Any
 
 import pytest
 
-from nemesis.linearizability import core_operations, kernel, search
-from nemesis.linearizability.beam import Finding
-from nemesis.linearizability.judgement import Counterexample
+from nemesis.linearizability import core_operations, kernel
+from nemesis.linearizability.judgement import Budget, Counterexample
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import relevant
 from nemesis.linearizability.models.registry import load_model
@@ -161,22 +159,25 @@ def busy_history(model: str, operations: int, processes: int) -> list[Operation]
 @pytest.mark.parametrize("model", ["queue", "counter"])
 def test_looking_for_what_contradicts_itself_ends(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is forgotten makes a search harder: all questions share one small budget, and the conviction stands."""
-    visited: list[int] = []
-    run = search.Search.run
+    budgets: list[int] = []
+    half = kernel._Questions._half
 
-    def counted(self: search.Search) -> Finding[Any]:
-        visited.append((found := run(self)).visited)
-        return found
+    def noted(self: kernel._Questions, left: int) -> Budget:
+        budget = half(self, left)
+        if left <= 2000:  # Not that of registers.
+            budgets.append(budget.limit(0))
+        return budget
 
-    history = busy_history(model, 100, {"queue": 5, "counter": 10}[model])
-    monkeypatch.setattr(search.Search, "run", counted)
+    monkeypatch.setattr(kernel._Questions, "_half", noted)
     monkeypatch.setattr(kernel, "CORE_CONFIGURATIONS", 2000)
+    history = busy_history(model, 100, {"queue": 5, "counter": 10}[model])
     (judgement,) = judge(history, load_model(model))
     assert judgement.verdict is Verdict.INVALID
     assert judgement.counterexample is not None
     assert judgement.counterexample.operations
-    asked = [count for count in visited if count <= 2000]
-    assert sum(asked) <= 10 * 2000
+    assert budgets[0] == 1000
+    assert budgets == sorted(budgets, reverse=True)
+    assert budgets[-1] < budgets[0]
 
 
 def test_what_the_object_does_not_have_and_failed_changes_no_verdict() -> None:
