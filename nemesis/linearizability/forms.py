@@ -1,4 +1,4 @@
-"""What an operation comes to in the languages that the fast kernels speak: registers, logs, and lists read whole.
+"""What an operation comes to in the languages that the fast kernels speak: registers, logs, lists and sets read whole.
 
 Owns the values between a model and a kernel: a model says of each operation what it means in one of these languages,
 and a kernel knows no model. An operation that has no meaning there goes to the general search, with all others on its
@@ -68,4 +68,16 @@ class WholeForm(NamedTuple):
     records: tuple[Hashable, ...]
 
 
-Form = RegisterForm | AppendForm | FetchForm | WholeForm
+class AddForm(NamedTuple):
+    """``element`` is in a set from now on."""
+
+    element: Value
+
+
+class MembersForm(NamedTuple):
+    """The whole of a set was read, in any order."""
+
+    elements: tuple[Value, ...]
+
+
+Form = RegisterForm | AppendForm | FetchForm | WholeForm | AddForm | MembersForm

@@ -1,8 +1,8 @@
 """The judgement of a history: each object by the kernel that decides it fastest.
 
-Owns the choice. Histories of registers with unique writes, of logs and of lists are decided without a search; other
-registers by the search that knows registers; everything else by the search that knows the model's ``step`` only. A
-kernel that crashes makes its key *unknown*, with the reason, and stops no other.
+Owns the choice. Histories of registers with unique writes, of logs, of lists and of sets are decided without a search;
+other registers by the search that knows registers; everything else by the search that knows the model's ``step`` only.
+A kernel that crashes makes its key *unknown*, with the reason, and stops no other.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from nemesis.linearizability import (
     register_events,
     register_search,
     search,
+    sets,
     zones,
 )
 from nemesis.linearizability.beam import Answer, C, Finding
@@ -37,7 +38,16 @@ from nemesis.linearizability.counterexample import (
     told,
     until,
 )
-from nemesis.linearizability.forms import AppendForm, FetchForm, Form, RegisterForm, RegisterKind, WholeForm
+from nemesis.linearizability.forms import (
+    AddForm,
+    AppendForm,
+    FetchForm,
+    Form,
+    MembersForm,
+    RegisterForm,
+    RegisterKind,
+    WholeForm,
+)
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
 from nemesis.linearizability.model import Model, ModelError, relevant
 from nemesis.linearizability.operations import Operation, Outcome, Value
@@ -235,6 +245,12 @@ def _lists(case: _Case) -> Violation | None:
     ]
     _check_all(case, forms)
     return lists.violation_of(case.operations, forms)
+
+
+def _sets(case: _Case) -> Violation | None:
+    forms = [form for form in case.forms if isinstance(form, AddForm | MembersForm)]
+    _check_all(case, forms)
+    return sets.violation_of(case.operations, forms)
 
 
 def _check_all(case: _Case, forms: Sequence[Form]) -> None:
@@ -478,7 +494,7 @@ def _position(case: _Case, event: int) -> int:
 
 
 RULES: Mapping[str, Callable[[_Case], Violation | None]] = MappingProxyType(
-    {"zones": _zones, "logs": _logs, "lists": _lists}
+    {"zones": _zones, "logs": _logs, "lists": _lists, "sets": _sets}
 )
 """What decides without a search; raises InapplicableError where it cannot."""
 

@@ -132,6 +132,10 @@ def _ask_set(random: Random, values: _Values) -> Asked:
     return random.choice((("add", values.fresh()), ("read", None)))
 
 
+def _ask_unique_set(random: Random, values: _Values) -> Asked:
+    return random.choice((("add", values.unique()), ("read", None)))
+
+
 def _ask_counter(random: Random, values: _Values) -> Asked:
     return random.choice((("add", random.choice((-1, 1, 2))), ("increment", random.randint(1, 2)), ("read", None)))
 
@@ -165,6 +169,7 @@ ASK: dict[str, tuple[str, Callable[[Random, _Values], Asked]]] = {
     "lock": ("lock", _ask_mutex),
     "queue": ("queue", _ask_queue),
     "set": ("set", _ask_set),
+    "set-unique": ("set", _ask_unique_set),
     "counter": ("counter", _ask_counter),
     "log": ("log", _ask_log),
     "log-unseen": ("log", _ask_log),

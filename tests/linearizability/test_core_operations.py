@@ -67,6 +67,24 @@ def conviction(history: str, model: str) -> Counterexample:
             id="not-first-in-first-out",
         ),
         pytest.param(
+            "set",
+            "0 add 1; 0 ok; 0 add 2; 0 ok; 1 read; 1 ok (2,); 0 add 3; 0 ok",
+            ["add 1 ok", "read None ok"],
+            id="lost-element",
+        ),
+        pytest.param(
+            "set",
+            "0 add 1; 1 add 2; 2 read; 3 read; 2 ok (1,); 3 ok (2,); 0 ok; 1 ok",
+            ["read None ok", "read None ok"],
+            id="two-orders-of-adds",
+        ),
+        pytest.param(
+            "set",
+            "1 read; 0 add 1; 0 ok; 0 add 2; 0 ok; 1 ok (2,)",
+            ["read None ok", "add 1 ok"],
+            id="later-add-without-the-earlier",
+        ),
+        pytest.param(
             "lock",
             "0 acquire; 0 ok; 0 release; 0 ok; 1 acquire; 1 ok; 2 acquire; 2 ok",
             ["acquire None ok", "acquire None ok"],

@@ -21,7 +21,7 @@ def test_all_kernels_agree_with_the_oracle(workload: str) -> None:
     assert min(decided["valid"], decided["invalid"]) > 0, "a sample of one kind tests little"
 
 
-@pytest.mark.parametrize("workload", ["register", "cas-register", "log", "list"])
+@pytest.mark.parametrize("workload", ["register", "cas-register", "log", "list", "set-unique"])
 def test_all_kernels_agree_on_longer_histories(workload: str) -> None:
     """What is too long for the oracle is judged alike by every kernel that can."""
     decided, wrong = fuzz(workload, seeds(LARGE_HISTORIES), seed=2, large=True)

@@ -42,6 +42,8 @@ class Broken(Model):
         ("log", "0 append 1; 0 ok 0", "logs"),
         ("log", "0 append 1; 0 ok 0; 0 append 1; 0 ok 1", "search"),
         ("list", "0 append 1; 0 ok; 0 read; 0 ok (1,)", "lists"),
+        ("set", "0 add 1; 0 ok; 1 add 2; 0 read; 0 ok (2, 1)", "sets"),
+        ("set", "0 add 1; 0 ok; 0 add 1; 0 ok; 0 read; 0 ok (1,)", "search"),
         ("queue", "0 enqueue 1; 0 ok", "search"),
     ],
 )
@@ -87,6 +89,7 @@ def test_a_budget_that_runs_out_is_unknown(model: str) -> None:
         ("queue", "0 enqueue 1; 0 ok; 1 enqueue 2; ", "2 dequeue; 2 ok 2; ", "1 ok", {(1,), (1, 2)}),
         ("log", "0 append 1; 0 ok 0; ", "2 fetch (0, 9); 2 ok (); ", "0 append 2; 0 ok 1", {(1,)}),
         ("list", "0 append 1; 0 ok; ", "2 read; 2 ok (); ", "0 append 2; 0 ok", {(1,)}),
+        ("set", "0 add 1; 0 ok; ", "2 read; 2 ok (); ", "0 add 2; 0 ok", {frozenset({1})}),
     ],
 )
 def test_a_counterexample_ends_with_the_first_return_that_cannot_be(

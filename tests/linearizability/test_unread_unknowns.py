@@ -11,7 +11,7 @@ from nemesis.verdict import Verdict
 from tests.linearizability.written import sequence
 
 CASES = [
-    ("set", "add", "99 add 1000; 99 ok; 99 read; 99 ok (1000,)", Verdict.VALID),
+    ("set", "add", "99 add 1000; 99 ok; 99 add 1000; 99 ok; 99 read; 99 ok (1000,)", Verdict.VALID),
     ("queue", "enqueue", "99 enqueue 1000; 99 ok; 99 dequeue; 99 ok 1000", Verdict.VALID),
     ("queue", "enqueue", "99 enqueue 1000; 99 ok; 99 dequeue; 99 ok 7; 99 dequeue; 99 ok 1000", Verdict.VALID),
     ("counter", "add", "99 add 1000; 99 ok; 99 read; 99 ok 1007", Verdict.VALID),

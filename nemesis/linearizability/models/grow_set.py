@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from nemesis.linearizability.forms import AddForm, Form, MembersForm
 from nemesis.linearizability.model import REFUSED, Model, ModelError, Refusal, unknown_operation
 from nemesis.linearizability.operations import Operation, Outcome, Value
 
@@ -25,6 +26,16 @@ class GrowSet(Model):
         """True for reads."""
         return operation.f == "read"
 
+    def form(self, operation: Operation) -> Form | None:
+        """Every operation of a set is one of the set kernel."""
+        match operation.f:
+            case "add":
+                return AddForm(operation.argument)
+            case "read":
+                return MembersForm(_elements(operation))
+            case _:
+                raise unknown_operation(self, operation)
+
     def step(self, state: Value, operation: Operation) -> Value | Refusal:
         """A read returns all that was added before, in any order, each element once."""
         assert isinstance(state, frozenset), f"the state of a set is a set, not {state!r}"
@@ -32,7 +43,7 @@ class GrowSet(Model):
             case "add":
                 return state | {operation.argument}
             case "read":
-                return state if operation.outcome is not Outcome.OK or _elements(operation) == state else REFUSED
+                return state if operation.outcome is not Outcome.OK or _are(_elements(operation), state) else REFUSED
             case _:
                 raise unknown_operation(self, operation)
 
@@ -41,11 +52,15 @@ class GrowSet(Model):
         return "{" + ", ".join(sorted(map(repr, state if isinstance(state, frozenset) else ()))) + "}"
 
 
-def _elements(operation: Operation) -> frozenset[object] | None:
-    """What a read returned; None if an element came twice, which no set does."""
+def _elements(operation: Operation) -> tuple[Value, ...]:
+    """What a read returned."""
     if operation.result is None:
-        return frozenset()
+        return ()
     if not isinstance(operation.result, tuple | frozenset):
         raise ModelError(f"line {operation.line}: a set was read as {operation.result!r}")
-    elements = list(operation.result)
-    return frozenset(elements) if len(set(elements)) == len(elements) else None
+    return tuple(operation.result)
+
+
+def _are(elements: tuple[Value, ...], state: frozenset[Value]) -> bool:
+    """Whether these are the elements of ``state``: a set has none of them twice."""
+    return len(elements) == len(state) and state.issubset(elements)
