@@ -220,6 +220,18 @@ def finish_last_call(place: DiskPlace) -> int:
     return highest
 
 
+def settle(place: DiskPlace) -> None:
+    """Let no process perform the last call of an account once more: what is done to its file meanwhile stays.
+
+    Nothing where there is no account. The process must not run.
+    """
+    if place.account.exists():
+        finish_last_call(place)
+        writer = AccountWriter(place.account)
+        writer.add(Record(call=Call.BEGIN))
+        writer.close()
+
+
 def _follow_names(names: dict[int, Path], record: Record, data: Path) -> None:
     """Keep which file each opening means, also when it or a folder above it is renamed."""
     match record.call:

@@ -19,6 +19,7 @@ from random import Random
 from typing import assert_never
 
 from nemesis.disks.damage import CUT, SECTOR_BYTES, Damage, DiskPart, spoiled
+from nemesis.disks.files import settle
 from nemesis.disks.place import DiskPlace
 from replica.ids import Offset, TopicPartition
 from replica.records import batch_size_at
@@ -63,6 +64,7 @@ def spoil(place: DiskPlace, part: DiskPart, how: str, dice: Random) -> Spoiled:
 
     Where there is none of it, a log is damaged; where nothing of any log is promised yet, the end of a small file goes.
     """
+    settle(place)
     found = regions(place.data, part) or regions(place.data, DiskPart.LOG)
     if not found:
         found, how = regions(place.data, DiskPart.STATE), CUT

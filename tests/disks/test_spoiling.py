@@ -10,7 +10,9 @@ from random import Random
 
 import pytest
 
+from nemesis.disks.account import AccountWriter, Call, Record
 from nemesis.disks.damage import CUT, WAYS, DiskPart
+from nemesis.disks.files import AccountedFiles, begin_account
 from nemesis.disks.place import DiskPlace, place_in
 from nemesis.disks.spoiling import regions, restore, spoil
 from replica.core.effects import QuorumState
@@ -128,6 +130,25 @@ def test_after_a_clean_stop_a_small_file_loses_its_end(place: DiskPlace) -> None
             opened(place)
         assert restore(place, spoilt) is None
         write_clean_shutdown(OS_FILES, place.data / CLEAN_FILE, None)
+
+
+def test_a_write_that_a_kill_may_have_cut_short_does_not_mend_the_damage(place: DiskPlace) -> None:
+    """It is finished before the damage; the next process finds what is damaged."""
+    damaged = place.data / str(LOG) / f"{0:020d}.log"
+    begin_account(place)
+    account = AccountWriter(place.account)
+    account.add(Record(call=Call.OPEN, path=str(damaged.relative_to(place.data)), mode="read_write", number=99))
+    content = damaged.read_bytes()
+    account.add(Record(call=Call.PWRITE, number=99, position=len(content) - 9, data=content[-9:]))
+    account.close()
+    write_lines(OS_FILES, place.data / RECOVERY_POINT_FILE, [f"{LOG.topic} {LOG.partition} 5"])
+
+    spoilt = spoil(place, DiskPart.LOG, CUT, Random(1))
+    after = files_of(place)
+    AccountedFiles(place)
+
+    assert place.data / spoilt.damage.file == damaged
+    assert files_of(place) == after
 
 
 def test_what_has_changed_since_is_not_restored(place: DiskPlace) -> None:
