@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from nemesis.linearizability.beam import Answer
 from nemesis.linearizability.forms import EVER
+from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.operations import Operation, Outcome
 
 WORK_MAX = 4_000_000
@@ -29,6 +30,19 @@ Narrow = Callable[[Sequence[Operation]], Sequence[Operation]]
 def forgotten(operation: Operation) -> Operation:
     """The same operation, where nobody knows how it ended."""
     return replace(operation, outcome=Outcome.INFO, result=None, returned=None)
+
+
+def can_be_unknown(recorded: Iterable[Operation], model: Model) -> list[Operation]:
+    """What was recorded, but for what failed and could never have been: an operation that the object does not have."""
+
+    def could_be(operation: Operation) -> bool:
+        try:
+            model.step(model.initial(), forgotten(operation))
+        except ModelError:
+            return False
+        return True
+
+    return [op for op in recorded if op.outcome is not Outcome.FAIL or could_be(op)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

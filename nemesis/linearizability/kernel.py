@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from nemesis.linearizability import (
     accelerator,
@@ -27,7 +27,7 @@ from nemesis.linearizability import (
     zones,
 )
 from nemesis.linearizability.beam import Answer, C, Finding
-from nemesis.linearizability.core_operations import CoreOperations, core_of, forgotten
+from nemesis.linearizability.core_operations import CoreOperations, can_be_unknown, core_of
 from nemesis.linearizability.counterexample import (
     STATES_MAX,
     Contradiction,
@@ -49,13 +49,15 @@ from nemesis.linearizability.forms import (
     WholeForm,
 )
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
-from nemesis.linearizability.model import Model, ModelError, relevant
+from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome, Value
 from nemesis.linearizability.register_states import values_before
 from nemesis.linearizability.slots import ordered_events
 from nemesis.linearizability.violation import InapplicableError, Violation
 from nemesis.linearizability.witness import objection
 from nemesis.verdict import Verdict
+
+F = TypeVar("F", bound=Form)
 
 CORE_CONFIGURATIONS = 30_000
 """How many configurations all questions may visit that find the operations to tell of: a second or two."""
@@ -225,15 +227,12 @@ def _case(
 
 
 def _zones(case: _Case) -> Violation | None:
-    forms = [form for form in case.forms if isinstance(form, RegisterForm)]
-    _check_all(case, forms)
-    return zones.violation_of(case.operations, forms, case.model.register_initial())
+    return zones.violation_of(case.operations, _registers(case), case.model.register_initial())
 
 
 def _logs(case: _Case) -> Violation | None:
     forms = [form for form in case.forms if isinstance(form, AppendForm | FetchForm)]
-    _check_all(case, forms)
-    return logs.violation_of(case.operations, forms)
+    return logs.violation_of(case.operations, _all(case, forms))
 
 
 def _lists(case: _Case) -> Violation | None:
@@ -243,19 +242,22 @@ def _lists(case: _Case) -> Violation | None:
         if isinstance(form, WholeForm)
         or (isinstance(form, AppendForm) and form.base is None and len(form.records) == 1)
     ]
-    _check_all(case, forms)
-    return lists.violation_of(case.operations, forms)
+    return lists.violation_of(case.operations, _all(case, forms))
 
 
 def _sets(case: _Case) -> Violation | None:
     forms = [form for form in case.forms if isinstance(form, AddForm | MembersForm)]
-    _check_all(case, forms)
-    return sets.violation_of(case.operations, forms)
+    return sets.violation_of(case.operations, _all(case, forms))
 
 
-def _check_all(case: _Case, forms: Sequence[Form]) -> None:
+def _registers(case: _Case) -> list[RegisterForm]:
+    return _all(case, [form for form in case.forms if isinstance(form, RegisterForm)])
+
+
+def _all(case: _Case, forms: list[F]) -> list[F]:
     if len(forms) < len(case.forms):
         raise InapplicableError("an operation has no meaning to this kernel")
+    return forms
 
 
 def _by_rules(name: str, decide: Callable[[_Case], Violation | None]) -> Kernel:
@@ -304,9 +306,7 @@ def _register_search(case: _Case) -> KeyJudgement:
 
 
 def _register_walk(case: _Case, budget: Budget) -> tuple[register_events.RegisterEvents, Finding[Any]]:
-    forms = [form for form in case.forms if isinstance(form, RegisterForm)]
-    _check_all(case, forms)
-    history = register_events.encode(case.operations, forms, case.model.register_initial())
+    history = register_events.encode(case.operations, _registers(case), case.model.register_initial())
     runs = accelerator.runs_over(history, accelerated=case.accelerated)
     return history, register_search.search(len(history.events), budget, runs)
 
@@ -400,7 +400,9 @@ def _told(
     """
     core: CoreOperations | None = None
     with suppress(Exception):
-        core = core_of(_can_be_unknown(case), end, named, _Questions(case), partial(_without_unseen, case))
+        core = core_of(
+            can_be_unknown(case.recorded, case.model), end, named, _Questions(case), partial(_without_unseen, case)
+        )
     if core is not None:
         reason = _broken_rule(_case(case.key, core.history, case.model, case.budget)) or reason
     elif named:
@@ -435,19 +437,6 @@ class _Questions:
 
     def _half(self, left: int) -> Budget:
         return Budget(configurations=max(left // 2, 1), frontier=self._case.budget.frontier)
-
-
-def _can_be_unknown(case: _Case) -> list[Operation]:
-    """What was recorded, but for what failed and could never have been: an operation that the object does not have."""
-
-    def could_be(operation: Operation) -> bool:
-        try:
-            case.model.step(case.model.initial(), forgotten(operation))
-        except ModelError:
-            return False
-        return True
-
-    return [op for op in case.recorded if op.outcome is not Outcome.FAIL or could_be(op)]
 
 
 def _without_unseen(case: _Case, operations: Sequence[Operation]) -> Sequence[Operation]:

@@ -73,6 +73,7 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "may_take_producer": (True, partition.nobody_is_forgotten_for_a_new_producer),
     "sequence_error": (None, partition.a_sequence_with_a_gap_is_refused),
     "broker_id_is_taken": (False, controller.a_broker_that_is_heard_keeps_its_id),
+    "registration_is_late": (False, controller.a_registration_that_comes_late_replaces_nobody),
     "may_unfence": (True, controller.a_broker_that_has_not_caught_up_stays_fenced),
     "isr_after_leaving": ((), controller.the_others_stay_in_sync),
     "eligible_leader_replicas": ((), controller.who_leaves_below_the_minimum_is_eligible),

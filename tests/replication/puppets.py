@@ -47,6 +47,7 @@ class Puppet:
             metadata_end_offset=OFFSET_MAX,
             address=f"puppet-{self.broker_id}:9092",
             previous_broker_epoch=self.broker_epoch,
+            replaces=self.broker_epoch,
         )
         answer = self.cluster.ask(self.cluster.controller_id, request, m.BrokerRegistrationResponse)
         assert answer.error is ErrorCode.NONE, answer

@@ -33,6 +33,8 @@ class Lifecycle:
         self._identity = identity
         self.incarnation_id = identity.incarnation_id
         self._metadata_end_offset = metadata_end_offset
+        self._replaces: BrokerEpoch | None = None
+        """The registration of this id that the controller has told of."""
         self._config = config.broker
         self.clock = ClusterClock(skew_max_ms=config.broker.clock_skew_max_ms)
         """What time of day it is, for all that this broker hosts."""
@@ -74,6 +76,7 @@ class Lifecycle:
                 peer_address=self._identity.peer_address,
                 rack=self._identity.rack,
                 previous_broker_epoch=self._identity.previous_broker_epoch,
+                replaces=self._replaces,
             )
         return BrokerHeartbeatRequest(
             broker_id=self._broker_id,
@@ -96,12 +99,15 @@ class Lifecycle:
         self._next_at_ms = min(self._next_at_ms, now_ms)
 
     def on_registered(self, response: BrokerRegistrationResponse, now_ms: int) -> None:
-        """Begin the heartbeats, or try again later."""
+        """Begin the heartbeats, or try again later; at once where it is only to say which registration it replaces."""
         self._is_asking = False
         self._next_at_ms = now_ms + self._config.controller_retry_backoff_ms
         if response.error is ErrorCode.NONE:
             assert response.broker_epoch is not None, response
             self.broker_epoch = response.broker_epoch
+        elif response.error is ErrorCode.STALE_BROKER_EPOCH:
+            self._replaces = response.broker_epoch
+            self._next_at_ms = now_ms
         elif response.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             self.refusal = f"broker {self._broker_id} belongs to another cluster than {self._cluster_id}"
 

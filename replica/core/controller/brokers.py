@@ -40,6 +40,8 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
     error = _registration_error(c, registered, now_ms)
     if error is not None:
         return BrokerRegistrationResponse(error=error)
+    if registered is not None and c.rules.registration_is_late(registered=registered, replaces=request.replaces):
+        return BrokerRegistrationResponse(error=ErrorCode.STALE_BROKER_EPOCH, broker_epoch=registered.broker_epoch)
     broker_epoch = BrokerEpoch(c.next_offset)
     c.append(
         RegisterBrokerRecord(

@@ -30,6 +30,7 @@ class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
     ``metadata_end_offset`` is where the metadata log on that disk ended when the process began: 0 where it holds none.
     ``previous_broker_epoch`` is the incarnation whose clean stop the data directory remembers; absent after any other
     end, and on a fresh disk. A registration is repeated under the same ``incarnation_id`` until it is answered.
+    ``replaces`` is the registration of this id that is to be replaced, as the controller has told; absent before that.
     """
 
     broker_id: ReplicaId
@@ -42,9 +43,12 @@ class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
     peer_address: Address = ""
     rack: str | None = None
     previous_broker_epoch: BrokerEpoch | None = None
+    replaces: BrokerEpoch | None = None
 
 
 class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
+    """``broker_epoch`` is that of this incarnation; with STALE_BROKER_EPOCH that of the registration to be replaced."""
+
     error: ErrorCode
     broker_epoch: BrokerEpoch | None = None
     current_leader: CurrentLeader | None = None

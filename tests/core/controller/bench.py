@@ -127,6 +127,10 @@ class Bench:
         """The broker epoch of the present incarnation."""
         return self.broker(broker_id).broker_epoch
 
+    def _epoch_known_of(self, broker_id: int) -> BrokerEpoch | None:
+        registered = self.committed.brokers.get(ReplicaId(broker_id))
+        return None if registered is None else registered.broker_epoch
+
     def incarnation_of(self, broker_id: int) -> str:
         """What the present incarnation has registered with; of a broker that has not, something."""
         registered = self.committed.brokers.get(ReplicaId(broker_id))
@@ -160,8 +164,12 @@ class Bench:
         disk: str = "first",
         flushes: bool = False,
         metadata_end_offset: int | None = None,
+        replaces: int | None = None,
     ) -> m.BrokerRegistrationResponse:
-        """Have a broker process introduce itself; its disk has the whole metadata log unless something else is said."""
+        """Have a broker process introduce itself, which knows what it replaces unless something else is said.
+
+        Its disk has the whole metadata log unless something else is said.
+        """
         request = m.BrokerRegistrationRequest(
             broker_id=ReplicaId(broker_id),
             cluster_id=CLUSTER,
@@ -171,6 +179,7 @@ class Bench:
             metadata_end_offset=self.next_offset if metadata_end_offset is None else Offset(metadata_end_offset),
             address=f"broker-{broker_id}:9092",
             previous_broker_epoch=None if previous_broker_epoch is None else BrokerEpoch(previous_broker_epoch),
+            replaces=self._epoch_known_of(broker_id) if replaces is None else BrokerEpoch(replaces),
         )
         return self.ask(request, m.BrokerRegistrationResponse)
 

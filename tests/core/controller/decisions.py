@@ -34,6 +34,10 @@ def _taken(session_is_valid: bool, leaving: bool, expected: bool) -> Row:
     return Row(f"session_{session_is_valid}_leaving_{leaving}", asked, expected)
 
 
+def _late(replaces: int | None, expected: bool) -> Row:
+    return Row(f"{replaces}_at_7", {"registered": _broker(), "replaces": replaces}, expected)
+
+
 def _disk(directory_id: str, metadata_end: int, expected: bool, *, last_active: int | None = 5) -> Row:
     broker = _broker(last_active=last_active)
     asked = {"registered": broker, "directory_id": directory_id, "metadata_end_offset": metadata_end}
@@ -108,6 +112,7 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _taken(False, False, False),
         _taken(False, True, False),
     ),
+    "registration_is_late": (_late(7, False), _late(6, True), _late(None, True)),
     "has_another_disk": (
         _disk("a-disk", 6, False),
         _disk("a-disk", 5, True),

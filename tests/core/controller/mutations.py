@@ -54,6 +54,17 @@ def a_broker_that_is_heard_keeps_its_id(rules: Rules) -> None:
     assert bench.register(1, "second").error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
+def a_registration_that_comes_late_replaces_nobody(rules: Rules) -> None:
+    bench = three_replicas(rules)
+    first = bench.epoch_of(1)
+    bench.heartbeat(1, want_shut_down=True)
+    assert bench.register(1, "third").error is ErrorCode.NONE
+    bench.heartbeat(1, want_shut_down=True)
+    told = bench.register(1, "second", replaces=first)
+    assert (told.error, told.broker_epoch) == (ErrorCode.STALE_BROKER_EPOCH, bench.epoch_of(1))
+    assert bench.incarnation_of(1) == "1-third"
+
+
 def evidence_of_an_earlier_process_does_not_fence_the_next(rules: Rules) -> None:
     bench = three_replicas(rules)
     bench.now_ms += 10

@@ -71,6 +71,28 @@ def test_successor_of_a_broker_that_shuts_down_need_not_wait() -> None:
     assert bench.register(1, "second", previous_broker_epoch=bench.epoch_of(1)).error is ErrorCode.NONE
 
 
+def test_a_registration_that_was_held_up_replaces_nobody() -> None:
+    """The process that sent it is gone, and the next one has registered: that one stays.
+
+    Neither does the late one show, by what the disk held when it was sent, that the disk has lost what came after.
+    """
+    bench = Bench()
+    bench.start(1, 2, flushes=True)
+    bench.create((1, 2))
+    bench.silence(2)
+    before, held = bench.epoch_of(2), bench.next_offset
+    assert bench.register(2, "third", flushes=True).error is ErrorCode.NONE
+    bench.heartbeat(2)
+    bench.silence(2)
+    assert bench.shape()[2] == (2,)
+
+    late = bench.register(2, "second", flushes=True, metadata_end_offset=held, replaces=before)
+
+    assert late.error is ErrorCode.STALE_BROKER_EPOCH
+    assert bench.incarnation_of(2) == "2-third"
+    assert bench.shape()[2] == (2,)
+
+
 def test_wrong_cluster() -> None:
     """A broker of another cluster is refused, whatever it asks."""
     bench = Bench()
