@@ -170,7 +170,7 @@ def _anomaly(
         offsets=offsets,
         replicas=_ints(row, "replicas"),
         sentence=worded(row.get("detail") or "No detail was recorded."),
-        facts=_facts(parsed(row.get("evidence"))),
+        facts=tuple(fact for fact in _facts(parsed(row.get("evidence"))) if not named or fact[0] != "operations"),
         operations=tuple(operations[:OPERATIONS_PER_ANOMALY_MAX]),
         operations_left_out=max(len(operations) - OPERATIONS_PER_ANOMALY_MAX, 0),
         held=held_at(logs, known, topic_partition, offsets),

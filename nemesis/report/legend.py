@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nemesis.faults.look import LOOKS
+from nemesis.history.events import FINAL_READ
 from nemesis.report.figures import (
     LEADER_COLOUR,
     MARK_COLOURS,
@@ -17,7 +18,7 @@ from nemesis.report.figures import (
     OUTCOME_COLOURS,
     QUANTILE_COLOUR,
 )
-from nemesis.report.values import MarkKind, Outcome
+from nemesis.report.values import MarkKind, Outcome, RunView
 
 
 class Swatch(StrEnum):
@@ -44,19 +45,38 @@ class LegendEntry:
     words: str
 
 
-LEGEND = (
-    LegendEntry(swatch=Swatch.BAR, colour=LEADER_COLOUR, words="leads; where there are many logs, controls"),
-    *(LegendEntry(swatch=Swatch(look.swatch), colour=look.colour, words=look.words) for look in LOOKS),
-    LegendEntry(swatch=Swatch.DASHED, colour=MARK_COLOURS[MarkKind.CONTROLLER], words="controller election (star)"),
-    LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ELECTION], words="leader election"),
-    LegendEntry(swatch=Swatch.DIAMOND, colour=MARK_COLOURS[MarkKind.UNCLEAN], words="unclean election (diamond)"),
-    LegendEntry(swatch=Swatch.BAR, colour=OFFLINE_COLOUR, words="a partition without a leader"),
-    LegendEntry(swatch=Swatch.CROSS, colour=MARK_COLOURS[MarkKind.TRUNCATION], words="truncation"),
-    LegendEntry(swatch=Swatch.TRIANGLE, colour=MARK_COLOURS[MarkKind.ISR_SHRINK], words="ISR shrink (points down)"),
-    LegendEntry(swatch=Swatch.LINE, colour=OUTCOME_COLOURS[Outcome.OK], words="ok (points: circles)"),
-    LegendEntry(swatch=Swatch.DASHED, colour=OUTCOME_COLOURS[Outcome.FAIL], words="fail (crosses)"),
-    LegendEntry(swatch=Swatch.DOTTED, colour=OUTCOME_COLOURS[Outcome.INFO], words="info (diamonds)"),
-    LegendEntry(swatch=Swatch.SQUARE, colour=OUTCOME_COLOURS[Outcome.OK], words="final read"),
-    LegendEntry(swatch=Swatch.LINE, colour=QUANTILE_COLOUR, words="median of ok"),
-    LegendEntry(swatch=Swatch.DASHED, colour=QUANTILE_COLOUR, words="99th percentile of ok"),
+def legend_of(run: RunView) -> tuple[LegendEntry, ...]:
+    """What the drawing of this run has, and nothing else."""
+    timeline = run.timeline
+    looks = [fault.look for fault in timeline.faults]
+    marks = {mark.kind for mark in timeline.marks}
+    outcomes = {outcome for counts in run.counts for outcome, count in counts.counts.items() if count}
+    functions = {counts.f for counts in run.counts}
+    is_ok = Outcome.OK in outcomes
+    entries = (
+        (bool(timeline.leaderships), Swatch.BAR, LEADER_COLOUR, "leads; where there are many logs, controls"),
+        *((look in looks, Swatch(look.swatch), look.colour, look.words) for look in LOOKS),
+        *((kind in marks, swatch, MARK_COLOURS[kind], words) for kind, swatch, words in _MARKS),
+        (bool(timeline.offline), Swatch.BAR, OFFLINE_COLOUR, "a partition without a leader"),
+        *((outcome in outcomes, swatch, OUTCOME_COLOURS[outcome], words) for outcome, swatch, words in _OUTCOMES),
+        (FINAL_READ in functions, Swatch.SQUARE, OUTCOME_COLOURS[Outcome.OK], "final read"),
+        (is_ok, Swatch.LINE, QUANTILE_COLOUR, "median of ok"),
+        (is_ok, Swatch.DASHED, QUANTILE_COLOUR, "99th percentile of ok"),
+    )
+    return tuple(
+        LegendEntry(swatch=swatch, colour=colour, words=words) for occurs, swatch, colour, words in entries if occurs
+    )
+
+
+_MARKS = (
+    (MarkKind.CONTROLLER, Swatch.DASHED, "controller election (star)"),
+    (MarkKind.ELECTION, Swatch.TRIANGLE, "leader election"),
+    (MarkKind.UNCLEAN, Swatch.DIAMOND, "unclean election (diamond)"),
+    (MarkKind.TRUNCATION, Swatch.CROSS, "truncation"),
+    (MarkKind.ISR_SHRINK, Swatch.TRIANGLE, "ISR shrink (points down)"),
+)
+_OUTCOMES = (
+    (Outcome.OK, Swatch.LINE, "ok (points: circles)"),
+    (Outcome.FAIL, Swatch.DASHED, "fail (crosses)"),
+    (Outcome.INFO, Swatch.DOTTED, "info (diamonds)"),
 )

@@ -17,7 +17,7 @@ from nemesis.checks.promises import Kept
 from nemesis.report.data import read_run
 from nemesis.report.figures import run_figure
 from nemesis.report.headlines import counted_marks, is_by
-from nemesis.report.legend import LEGEND
+from nemesis.report.legend import legend_of
 from nemesis.report.template import VERDICT_WORDS, environment
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX
 from nemesis.report.values import RunView
@@ -55,7 +55,7 @@ def render_page(run: RunView) -> str:
             word=word,
             meaning=meaning,
             kept_signs=KEPT_SIGNS,
-            legend=LEGEND,
+            legend=legend_of(run),
             faults_max=FAULTS_MAX,
             marks_max=MARKS_MAX,
             lost_by=lambda election: sum(is_by(record, election) for record in run.judgement.lost),

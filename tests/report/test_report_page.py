@@ -175,3 +175,36 @@ def test_the_page_says_what_was_looked_at_and_what_was_not_judged(busy_run: Call
     page = page_of(busy_run().write(verdict="valid", checks=checks))
     assert "✔ kept 1,234 acknowledged writes" in page.words
     assert "? not judged there were no such logs" in page.words
+
+
+def test_what_was_broken_comes_first(busy_run: Callable[[], RunFolder]) -> None:
+    """The picture, then the anomalies, then the promises: the broken ones, and folded those that were kept or idle."""
+    checks = {
+        "lost-write": {"kept": "kept", "found": 0, "looked": 9, "missed": 0, "why": ""},
+        "unseen": {"kept": "undecided", "found": 1, "looked": 9, "missed": 0, "why": ""},
+        "duplicate": {"kept": "violated", "found": 2, "looked": 9, "missed": 0, "why": ""},
+    }
+    words = page_of(busy_run().write(verdict="invalid", checks=checks)).words
+    told = [
+        "Faults, throughput",
+        "Anomalies (",
+        "What was promised",
+        "✘ violated",
+        "! undecided",
+        "1 kept",
+        "not judged:",
+    ]
+    places = [words.index(word) for word in told]
+    assert places == sorted(places)
+    assert places[-1] < words.index("What ran")
+
+
+def test_the_legend_names_only_what_occurred(busy_run: Callable[[], RunFolder], tmp_path: Path) -> None:
+    """A run that was partitioned and never paused says nothing of pauses; an empty one has no legend at all."""
+    words = page_of(busy_run().write(verdict="valid")).words
+    legend = words[words.index("Faults, throughput") : words.index("In each lane")]
+    assert "partitioned" in legend
+    assert "truncation" in legend
+    assert "clock set wrong" not in legend
+    assert "voters or replicas changed" not in legend
+    assert "leads" not in page_of(tmp_path).words.split("In each lane")[0]
