@@ -188,7 +188,8 @@ class Node:
         inbox, self._inbox = self._inbox, []
         stalled, self._stalled = self._stalled, []
         for finish in stalled:
-            finish()
+            if self.core is not None:  # What came before may have ended the process.
+                finish()
         for event in inbox:
             self.submit(event)
         self._arm_timer()

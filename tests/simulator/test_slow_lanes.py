@@ -13,6 +13,7 @@ from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.steps import Crash, Step
 from nemesis.simulator.world import Observer
 from nemesis.variants.worlds import WorldKind
+from nemesis.verdict import Verdict
 from replica.core import effects as fx
 
 SEEDS = (5, 11, 19, 28)
@@ -50,6 +51,13 @@ def test_promises_are_kept_though_disks_take_their_time(world: WorldKind) -> Non
     assert waiting.deaths > 0
     stored = fx.StoreEpochs if world is WorldKind.CLUSTER else fx.StoreQuorumState
     assert min(waiting.effects[kind] for kind in (stored, fx.Send, fx.Reply, fx.Append)) > 0, waiting.effects
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_as_it_goes_on_finishes_nothing_more() -> None:
+    """It stood still while its disk worked for it; the first effect that it then performs is its last."""
+    outcome = simulate(SimOptions(seed=4729, world=WorldKind.GROUP)).outcome
+    assert outcome.verdict is Verdict.VALID, outcome.reasons
 
 
 def test_a_fifth_of_all_seeds_have_such_disks() -> None:
