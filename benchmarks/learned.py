@@ -120,7 +120,7 @@ class Learned:
             ("cluster_id",): [*heard["cluster_id"] * 9, "another"],
             ("replicas", "preferred_candidates"): replicas,
             ("incarnation_id",): [*heard["incarnation_id"], "forged"],
-            ("broker_epoch", "previous_broker_epoch"): [*broker_epochs, max(broker_epochs) + 1],
+            ("broker_epoch", "previous_broker_epoch", "replaces"): [*broker_epochs, max(broker_epochs) + 1],
             ("partition_epoch",): heard["partition_epoch"] or [0],
             ("timeout_ms", "max_wait_ms"): [0, 0, 1, 10, 100, 30_000],
             ("max_bytes", "min_bytes"): [0, 1, 1000, 1 << 20, 10 << 20],
