@@ -489,13 +489,9 @@ class Node:
             if self.core is None or self.incarnation != incarnation or self._timer_us != due_us:
                 return
             self._timer_us = None
-            self._on_timer()
+            deadline_ms = None if self.is_paused else self.core.deadline_ms
+            if deadline_ms is not None and self.now_ms >= deadline_ms:
+                self._step(ev.Ticked())
+            self._arm_timer()
 
         self._world.queue.at(due_us, tick)
-
-    def _on_timer(self) -> None:
-        assert self.core is not None, self.replica_id
-        deadline_ms = None if self.is_paused else self.core.deadline_ms
-        if deadline_ms is not None and self.now_ms >= deadline_ms:
-            self._step(ev.Ticked())
-        self._arm_timer()
