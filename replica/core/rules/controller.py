@@ -27,8 +27,8 @@ class ControllerRules:
         """Decide whether a registration may have been sent before the one that there is: it does not name that one.
 
         1. A process asks, and its request is held up. 2. It dies; the next process of the same id registers. 3. The
-        request arrives. If it counted, the living process would have lost its registration to a dead one. Where there is none,
-        whatever it names was unregistered meanwhile.
+        request arrives. If it counted, the living process would have lost its registration to a dead one. Where there
+        is none, whatever it names was unregistered meanwhile.
         """
         return replaces != (None if registered is None else registered.broker_epoch)
 
