@@ -110,6 +110,14 @@ def _aborted_read(tape: Tape) -> None:
     tape.did(tape.poll((tape.offsets[0], value), *behind))
 
 
+def _future_read(tape: Tape) -> None:
+    [(offset, value)] = tape.put()
+    later = tape.world.fresh()
+    tape.offsets = [tape.log.put(later)]
+    tape.did(tape.poll((offset, value), (tape.offsets[0], later)))
+    tape.did(tape.send(later, tape.offsets[0]))
+
+
 def _uncommitted_read(tape: Tape) -> None:
     records = tape.put(2)
     poll = tape.poll(*records)
@@ -348,6 +356,7 @@ SHARED: Mapping[str, Kind] = MappingProxyType(
         "inconsistent-offsets": Kind(script=_inconsistent_offsets),
         "phantom-read": Kind(script=_phantom_read, implies=_GAP),
         "aborted-read": Kind(script=_aborted_read, implies=_GAP),
+        "future-read": Kind(script=_future_read, implies=("realtime-reorder", "G1c-realtime")),
         "nonmonotonic-poll": Kind(script=_nonmonotonic_poll),
         "poll-skip": Kind(script=_poll_skip),
         "int-poll-skip": Kind(script=_int_poll_skip),
