@@ -164,6 +164,12 @@ def _realtime_reorder(tape: Tape) -> None:
     _nonmonotonic_send(tape, tape.world.new_process())
 
 
+def _hole(tape: Tape) -> None:
+    """More control records than there are appends that may stand at one of their offsets for all that anybody knows."""
+    tape.offsets = [tape.log.put(None) for _ in range(tape.log.never_written + 1)][-1:]
+    tape.put()
+
+
 def _stale_read(tape: Tape) -> None:
     [(offset, _)] = tape.put()
     tape.did(tape.poll(position=offset, strict=True))
@@ -374,6 +380,7 @@ RUN: Mapping[str, Kind] = MappingProxyType(
         **SHARED,
         "uncommitted-read": Kind(script=_uncommitted_read),
         "stale-read": Kind(script=_stale_read),
+        "hole": Kind(script=_hole),
         "fenced-acknowledgement": Kind(script=_fenced_acknowledgement, implies=("epoch-regression",)),
         "epoch-regression": Kind(script=_epoch_regression),
         "duplicate-sequence": Kind(script=_sequence(0, 0)),
