@@ -1,4 +1,4 @@
-"""How what was opened is closed, and what goes on side by side ended: every part of it, whatever goes wrong with another.
+"""How what was opened is closed, and what goes on together ended: every part of it, whatever goes wrong with another.
 
 Owns which error is raised: the first one, which is the reason of what follows. Those that come after it are its notes.
 """
