@@ -101,8 +101,11 @@ def check_stale_read(partition: Partition) -> Found:
 
 
 def check_hole(partition: Partition) -> Found:
-    """The first offset that no append of unknown outcome can fill; only where every offset holds a value."""
-    if not (partition.gapless and partition.history_complete):
+    """The first offset that no append of unknown outcome can fill; only where every offset holds a value.
+
+    What a replica holds and nobody can decode is a value.
+    """
+    if not (partition.events.gapless and partition.history_complete):
         return Coverage()
     operations, seen = partition.operations, observe(partition)
     appends = np.flatnonzero(operations.append & operations.has_value & ~operations.fail)
@@ -113,6 +116,8 @@ def check_hole(partition: Partition) -> Found:
     lengths = _running(operations, np.maximum(_shown_lengths(operations), told))
     threshold = np.sort(lengths.before(operations.invoke_index[appends])[0])
     holes = _first_holes(known_offsets(seen), len(appends) + 1)
+    for start, end in (undecoded for log in partition.logs for undecoded in log.undecoded):
+        holes = holes[(holes < start) | (holes >= end)]
     eligible = np.searchsorted(threshold, holes, side="right")
     unfilled = np.flatnonzero(eligible <= np.arange(len(holes)))
     for i in unfilled[:1]:

@@ -29,7 +29,7 @@ from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
 from nemesis.pipeline.judgement import Judgement, judgement_of
 from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
-from nemesis.pipeline.runs import RunFolder, due_logs
+from nemesis.pipeline.runs import RunFolder, declared_logs
 from nemesis.pipeline.tally import count
 from nemesis.workload.catalogue import USUAL
 from nemesis.workload.objects import ObjectWorkload
@@ -46,7 +46,7 @@ def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
     whole, evident, workload = run.history_whole, run.is_evident, run.workload
     counts, findings = judge_tables(
-        run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload, due=due_logs(run)
+        run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload, declared=declared_logs(run)
     )
     return judgement_of(run, counts, findings.anomalies.to_pylist(), findings.coverage.to_pylist(), engine)
 
@@ -60,12 +60,12 @@ def judge_tables(
     whole: bool,
     evident: bool = False,
     workload: type[Workload] = USUAL,
-    due: pa.Table | None = None,
+    declared: pa.Table | None = None,
 ) -> tuple[RunCounts, Findings]:
     """What one run did, and what was found in it, from the three tables of ``nemesis.history``.
 
     ``whole`` says that nothing can have happened that the history does not tell, ``evident`` that the run must hold
-    evidence of all that it tells, ``due`` (``RUN_EVENT_SCHEMA``) of which logs in any case.
+    evidence of all that it tells; ``declared`` (``RUN_EVENT_SCHEMA``) is what was said of its logs before it began.
     """
     operations = pair_operations(history, run_id)
     logs, events = of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
@@ -75,7 +75,7 @@ def judge_tables(
         incomplete_runs=this if objects or not whole else none, evident_runs=this if evident else none
     )
     on_logs = operations.slice(0, 0) if objects else operations
-    told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if due is None else [due])])
+    told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if declared is None else [declared])])
     findings = judge_partitions(on_logs, logs, told, options)
     if objects:
         findings += judge_objects(with_run_id(_clients(history), run_id), objects)

@@ -24,17 +24,16 @@ from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
 from nemesis.simulator.census import Census
 from nemesis.simulator.clients import Clients
-from nemesis.simulator.climate import (
-    QUICK_LANE_MS,
+from nemesis.simulator.climate import QUICK_LANE_MS, Climate
+from nemesis.simulator.cluster_census import ClusterCensus
+from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.common_seeds import (
     REFUSALS_SHARE,
     SLOW_LANES_SHARE,
-    Climate,
     draw_climate,
     with_refusals,
     with_slow_lanes,
 )
-from nemesis.simulator.cluster_census import ClusterCensus
-from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.disk_loss import DiskLoss
 from nemesis.simulator.final_logs import log_rows
 from nemesis.simulator.group_census import GroupCensus

@@ -15,7 +15,7 @@ from nemesis.pipeline import Judgement, judge_run, judge_runs
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate
 from tests.corruption.test_damaged_runs import DAMAGES
-from tests.pipeline.recorded import BITES, bitten_run, cluster_run, record_run, told_twice
+from tests.pipeline.recorded import BITES, METADATA, bitten_run, cluster_run, record_run, told_twice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +93,28 @@ def test_damaged_runs(spark: SparkSession, tmp_path: Path) -> None:
     on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
     assert without_engine(on_spark) == without_engine(local)
     assert all(judged.verdict in damage.allowed for judged, (_, damage) in zip(on_spark, chosen, strict=True))
+
+
+def test_a_hole_is_found_where_it_is_declared_that_there_is_none(spark: SparkSession, tmp_path: Path) -> None:
+    """Both engines convict a log of a hole if its run says that every offset holds a client's record, and only then.
+
+    A quorum log, which has a control record for each epoch, is not convicted beside it: nothing is declared of that.
+    """
+    operations, logs = [], []
+    for begin, log in ((0, {}), (10, METADATA)):
+        polled = poll((begin + 4, begin + 5), 0, (0, 10), (2, 11), f="final-read")
+        asked = (append((begin, begin + 1), 10, 0), append((begin + 2, begin + 3), 11, 2), polled)
+        operations += [row | log for row in asked]
+        logs += [row | log for row in replica_log(1, [(1, [10]), (2, None), (2, [11])])]
+    folders = [
+        record_run(tmp_path / f"{gapless}", Run(operations=operations, logs=logs, events=[], gapless=gapless))
+        for gapless in (True, False)
+    ]
+    for engine in ("spark", "local"):
+        declared, silent = judge_runs(folders, engine=engine, spark=spark)
+        found = [[row for row in run.anomalies if row["severity"] == "violation"] for run in (declared, silent)]
+        assert [(row["anomaly"], row["topic_partition"]) for row in found[0]] == [("hole", "log-0")]
+        assert found[1] == []
 
 
 def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:
