@@ -145,6 +145,7 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
     from nemesis.formats.keyed import KeyPairs
     from nemesis.formats.reading import read_history_file
     from nemesis.formats.recognise import Format
+    from nemesis.linearizability.evidence import EVIDENCE_MAX
     from nemesis.linearizability.fitting import check_fits
     from nemesis.linearizability.judgement import Budget
     from nemesis.linearizability.kernel import judge
@@ -158,7 +159,7 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
     model = model_named(options, is_porcupine=history.format is Format.PORCUPINE_KV)
     check_fits(operations, model)
     budget = Budget() if options.budget is None else Budget(configurations=options.budget)
-    judgements = judge(operations, model, budget)
+    judgements = judge(operations, model, budget, evidence_max=EVIDENCE_MAX)
     doubt = history.doubt
     return history, model, judgements if doubt is None else [judgement.doubted(doubt) for judgement in judgements]
 
@@ -231,6 +232,8 @@ def _key_line(judgement: KeyJudgement) -> str:
 
 
 def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
+    from nemesis.linearizability.evidence import EVIDENCE_MAX
+
     others = f", {_counted(history.skipped, 'event')} of others" if history.skipped else ""
     click.echo(f"history: {history.path.name} ({history.format}), {_counted(len(history.events), 'event')}{others}")
     if history.lines_missing:
@@ -241,6 +244,8 @@ def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJu
     click.echo(f"judged as {model.name}: {_counted(history.events.invocations, 'operation')} of {processes}")
     counts = Counter(judgement.verdict.value for judgement in judgements)
     click.echo(f"keys: {counts['valid']} valid, {counts['invalid']} invalid, {counts['unknown']} unknown")
+    if counts["invalid"] > EVIDENCE_MAX:
+        click.echo(f"operations that contradict each other: looked for in {EVIDENCE_MAX} invalid keys, the shortest")
 
 
 def _counted(number: int, word: str) -> str:
