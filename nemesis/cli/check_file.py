@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,7 +112,11 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
     bad = [judgement for judgement in judgements if judgement.verdict.value != "valid"]
     _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
     if options.html is not None:
-        _write_page(options.html, history, model, judgements)
+        with _page(options.html) as target:
+            from nemesis.report.conviction_page import write_conviction_page
+
+            recorded = model.partition(history.operations())
+            write_conviction_page(target, history.path.name, model, judgements, recorded)
     return VERDICT_EXITS[verdict]
 
 
@@ -126,17 +131,22 @@ def _tell_ci(path: Path, verdict: str, said: Sequence[str], junit: Path | None) 
 def _check_as_kafka(path: Path, options: FileOptions, junit: Path | None) -> int:
     """The history of a Kafka workload: what is judged are logs, and not objects by a model."""
     check_kafka_options(options)
-    result = judged_as_kafka(path, options.format)
+    result, operations = judged_as_kafka(path, options.format)
     tell_kafka(result)
     if options.output is not None:
         _write_json(options.output, result)
     _tell_ci(path, str(result["verdict"]), result["reasons"], junit)
+    if options.html is not None:
+        with _page(options.html) as target:
+            from nemesis.report.conviction_kafka import write_kafka_page
+
+            write_kafka_page(target, result, operations)
     return VERDICT_EXITS[str(result["verdict"])]
 
 
 def check_kafka_options(options: FileOptions) -> None:
     """Raise UsageError for options that are about objects."""
-    others = [name for name in options.names if name not in ("--model", "--format", "--output")]
+    others = [name for name in options.names if name not in ("--model", "--format", "--output", "--html")]
     if others:
         raise click.UsageError(f"{', '.join(others)}: not with --model {KAFKA}")
 
@@ -323,13 +333,13 @@ def _check_output(target: Path, name: str) -> None:
         raise click.BadParameter(f"{target}: Permission denied", param_hint=name)
 
 
-def _write_page(target: Path, history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
+@contextmanager
+def _page(target: Path) -> Iterator[Path]:
+    """Whoever writes the page to ``target`` may import what needs the extra; tells of the page that was written."""
     try:
-        from nemesis.report.conviction_page import write_conviction_page
+        yield target
     except ImportError as error:
         raise click.UsageError(f"--html needs the extra report: {error}") from error
-    try:
-        write_conviction_page(target, history.path.name, model, judgements, model.partition(history.operations()))
     except OSError as error:
         raise click.BadParameter(str(error), param_hint="--html") from error
     click.echo(f"page: {target}")

@@ -67,7 +67,9 @@ def write_conviction_page(
         convictions_left_out=counts[Verdict.INVALID] - len(shown),
     )
     sign, word, _ = VERDICT_WORDS[verdict]
-    html = environment().get_template("conviction.html.j2").render(page=page, sign=sign, word=word)
+    html = (
+        environment().get_template("conviction.html.j2").render(page=page, sign=sign, word=word, judged_as=model.name)
+    )
     target.write_text(html, encoding="utf-8")
 
 
