@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from nemesis.checks.precedence import Kind
@@ -16,6 +17,9 @@ from nemesis.checks.precedence import Kind
 BOX_WIDTH, LINE_HEIGHT, PADDING = 210, 17, 10
 LINES_MAX, CHARS_MAX = 4, 27
 MARGIN = 16
+APART = 30
+"""Between two boxes."""
+GROWTH = 1.1
 BULGE = 46
 """How far the two steps of a cycle of two bend away from each other."""
 HEAD = 9
@@ -169,10 +173,9 @@ def _boxes(indexes: Sequence[int], transactions: Mapping[int, Transaction]) -> t
     count = len(indexes)
     lines = {index: _lines(transactions.get(index), count) for index in indexes}
     tallest = max(_height(own) for own in lines.values())
-    across = 190.0 if count == 2 else max(190.0, BOX_WIDTH * count / 5.2)
-    down = 0.0 if count == 2 else max(tallest + 40.0, tallest * count / 3.6)
     turn = math.pi if count == 2 else -math.pi / 2
     at = [turn + 2 * math.pi * place / count for place in range(count)]
+    across, down = _radii(at, tallest)
     tops = [down * math.sin(angle) - _height(lines[index]) / 2 for index, angle in zip(indexes, at, strict=True)]
     beyond = MARGIN + (BULGE if count == 2 else 0)
     middle_x = across + BOX_WIDTH / 2 + MARGIN
@@ -191,6 +194,19 @@ def _boxes(indexes: Sequence[int], transactions: Mapping[int, Transaction]) -> t
         )
     bottom = max(box.y + box.height for box in boxes.values())
     return boxes, 2 * middle_x, bottom + beyond
+
+
+def _radii(at: Sequence[float], tallest: float) -> tuple[float, float]:
+    """How far from the middle boxes at these angles must be, across and down, so that none touches another."""
+    across, down = BOX_WIDTH * 0.9, 0.0 if len(at) == 2 else tallest / 2 + APART
+
+    def is_free(first: float, second: float) -> bool:
+        beside = across * abs(math.cos(first) - math.cos(second)) >= BOX_WIDTH + APART
+        return beside or down * abs(math.sin(first) - math.sin(second)) >= tallest + APART
+
+    while not all(is_free(first, second) for first, second in combinations(at, 2)):
+        across, down = across * GROWTH, down * GROWTH
+    return across, down
 
 
 def _lines(transaction: Transaction | None, count: int) -> list[str]:

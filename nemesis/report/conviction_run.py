@@ -112,12 +112,11 @@ def _object(files: RunFiles, name: str) -> Conviction | str:
 
 def _logs(files: RunFiles, rows: Rows, notes: list[str]) -> list[LogsSideBySide]:
     """The partitions in which an anomaly names an offset, violations first."""
+    known = set(files.logs.column("topic_partition").unique().to_pylist())
     named: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row.get("severity") != Severity.VIOLATION):
-        if row.get("topic_partition") and row.get("offsets") and row.get("severity") != Severity.ALLOWED:
+        if row.get("topic_partition") in known and row.get("offsets") and row.get("severity") != Severity.ALLOWED:
             named.setdefault(str(row["topic_partition"]), []).append(row)
-    if not files.logs.num_rows:
-        return []
     if len(named) > LOGS_MAX:
         notes.append(f"The logs of {len(named) - LOGS_MAX} more partitions with anomalies are not drawn.")
     pictures = (_side_by_side(files, name, own) for name, own in list(named.items())[:LOGS_MAX])
