@@ -47,7 +47,11 @@ def read_run(folder: Path) -> RunView:
 
     Raises ``NotADirectoryError`` when there is no such folder.
     """
-    files = read_run_files(folder)
+    return view_of(read_run_files(folder))
+
+
+def view_of(files: RunFiles) -> RunView:
+    """The same of files that were read."""
     origin_ns, end_ns = _extent_ns(files.history, files.events)
     duration_s = (end_ns - origin_ns) / NS_PER_SECOND
     operations = pair_operations(files.history, origin_ns)
@@ -60,7 +64,7 @@ def read_run(folder: Path) -> RunView:
     story = narrative(judgement, timeline, files.history, origin_ns)
     judgement = replace(judgement, headlines=said, narrative=story)
     return RunView(
-        name=folder.resolve().name,
+        name=files.folder.resolve().name,
         command=_command(files.test),
         facts=_facts(files.test, duration_s, judgement.engine),
         duration_s=duration_s,

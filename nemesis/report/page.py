@@ -14,8 +14,10 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from nemesis.checks.promises import Kept
-from nemesis.report.data import read_run
+from nemesis.report.conviction_run import NO_PICTURES, Pictures, pictures_of
+from nemesis.report.data import view_of
 from nemesis.report.figures import run_figure
+from nemesis.report.folder import read_run_files
 from nemesis.report.headlines import counted_marks, is_by
 from nemesis.report.legend import legend_of
 from nemesis.report.template import VERDICT_WORDS, environment
@@ -33,7 +35,8 @@ def write_report(folder: Path) -> Path:
     Works on whatever the folder holds. Raises ``NotADirectoryError`` when there is no such folder, ``OSError`` when the
     page cannot be written.
     """
-    page = render_page(read_run(folder))
+    files = read_run_files(folder)
+    page = render_page(view_of(files), pictures_of(files))
     target = folder / REPORT_NAME
     unfinished = folder / f".{REPORT_NAME}.unfinished"
     unfinished.write_text(page, encoding="utf-8")
@@ -41,7 +44,7 @@ def write_report(folder: Path) -> Path:
     return target
 
 
-def render_page(run: RunView) -> str:
+def render_page(run: RunView, pictures: Pictures = NO_PICTURES) -> str:
     """The whole page as text: several megabytes, most of them the drawing library."""
     figure = run_figure(run)
     sign, word, meaning = VERDICT_WORDS[run.judgement.verdict]
@@ -50,6 +53,7 @@ def render_page(run: RunView) -> str:
         .get_template("report.html.j2")
         .render(
             run=run,
+            pictures=pictures,
             judgement=run.judgement,
             sign=sign,
             word=word,
