@@ -12,9 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from nemesis.history.operations import extent_ns
 from nemesis.report.evidence import worded
 from nemesis.report.final_logs import replica_logs
 from nemesis.report.folder import RunFiles, read_run_files
@@ -48,7 +46,7 @@ def read_run(folder: Path) -> RunView:
     Raises ``NotADirectoryError`` when there is no such folder.
     """
     files = read_run_files(folder)
-    origin_ns, end_ns = _extent_ns(files.history, files.events)
+    origin_ns, end_ns = extent_ns(files.history, files.events)
     duration_s = (end_ns - origin_ns) / NS_PER_SECOND
     operations = pair_operations(files.history, origin_ns)
     timeline = read_timeline(files.history, files.events, origin_ns)
@@ -75,12 +73,6 @@ def read_run(folder: Path) -> RunView:
         missing=files.missing + _gaps(operations, files),
         notes=_notes(drawn, timeline, judgement),
     )
-
-
-def _extent_ns(history: pa.Table, events: pa.Table) -> tuple[int, int]:
-    """First and last moment of which anything is known; both 0 when nothing is."""
-    extents = [pc.min_max(table.column("time_ns")).as_py() for table in (history, events) if table.num_rows]
-    return min((extent["min"] for extent in extents), default=0), max((extent["max"] for extent in extents), default=0)
 
 
 def _gaps(operations: Operations, files: RunFiles) -> tuple[str, ...]:
