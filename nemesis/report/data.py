@@ -18,7 +18,9 @@ from nemesis.report.final_logs import replica_logs
 from nemesis.report.folder import RunFiles, read_run_files
 from nemesis.report.headlines import headlines
 from nemesis.report.judgement import ANOMALIES_PER_KIND_MAX, read_judgement
-from nemesis.report.narrative import narrative
+from nemesis.report.lives import LogLife
+from nemesis.report.lost_records import explained_losses
+from nemesis.report.narrative import WITH_LIVES, Narrator
 from nemesis.report.operations import (
     NS_PER_SECOND,
     Operations,
@@ -30,7 +32,7 @@ from nemesis.report.operations import (
     throughput,
 )
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX, read_timeline
-from nemesis.report.values import Judgement, Latency, RunView, Timeline
+from nemesis.report.values import Judgement, Latency, ReplicaLog, RunView, Timeline
 
 FACT_OPTIONS = (
     *("nodes", "topic_count", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
@@ -55,8 +57,7 @@ def read_run(folder: Path) -> RunView:
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
     said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
-    story = narrative(judgement, timeline, files.history, origin_ns)
-    judgement = replace(judgement, headlines=said, narrative=story)
+    judgement = _with_causes(replace(judgement, headlines=said), files, timeline, logs, origin_ns)
     return RunView(
         name=folder.resolve().name,
         command=_command(files.test),
@@ -72,6 +73,25 @@ def read_run(folder: Path) -> RunView:
         log_files=tuple(str(path.relative_to(files.folder)) for path in files.log_files),
         missing=files.missing + _gaps(operations, files),
         notes=_notes(drawn, timeline, judgement),
+    )
+
+
+def _with_causes(
+    judgement: Judgement, files: RunFiles, timeline: Timeline, logs: Sequence[ReplicaLog], origin_ns: int
+) -> Judgement:
+    """A judgement with the story of the worst, and of all that is lost or shown what befell it."""
+    named = {record.topic_partition for record in judgement.lost}
+    named |= {anomaly.topic_partition for anomaly in judgement.anomalies if anomaly.topic_partition}
+    lives = {log: LogLife(log, files.history, files.events, origin_ns) for log in sorted(named)}
+    narrator = Narrator(lives, timeline.faults, logs)
+    judgement = replace(judgement, lost=explained_losses(judgement.lost, lives))
+    return replace(
+        judgement,
+        narrative=narrator.narrative(judgement),
+        anomalies=tuple(
+            replace(anomaly, life=narrator.life(anomaly)) if anomaly.anomaly in WITH_LIVES else anomaly
+            for anomaly in judgement.anomalies
+        ),
     )
 
 
