@@ -34,7 +34,7 @@ def test_an_order_goes_as_far_as_it_can_and_what_follows_says_why_it_cannot() ->
         (6, "cannot be: the state is 2"),
         (3, "would make it 5, and no order goes on from there to what was returned"),
     ]
-    assert found.reason == "the read of 1 began after 2 had replaced 1"
+    assert found.reason == "the read of 1 began after 2 had replaced it: stale read"
 
 
 def test_bars_stand_in_the_lanes_of_their_processes() -> None:
