@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nemesis.history.operations import extent_ns
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from nemesis.report.evidence import worded
 from nemesis.report.final_logs import replica_logs
 from nemesis.report.folder import RunFiles, read_run_files
 from nemesis.report.headlines import headlines
 from nemesis.report.judgement import ANOMALIES_PER_KIND_MAX, read_judgement
-from nemesis.report.lives import LogLife
-from nemesis.report.lost_records import explained_losses
-from nemesis.report.narrative import WITH_LIVES, Narrator
+from nemesis.report.narrative import narrative
 from nemesis.report.operations import (
     NS_PER_SECOND,
     Operations,
@@ -32,7 +32,7 @@ from nemesis.report.operations import (
     throughput,
 )
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX, read_timeline
-from nemesis.report.values import Judgement, Latency, ReplicaLog, RunView, Timeline
+from nemesis.report.values import Judgement, Latency, RunView, Timeline
 
 FACT_OPTIONS = (
     *("nodes", "topic_count", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
@@ -47,8 +47,12 @@ def read_run(folder: Path) -> RunView:
 
     Raises ``NotADirectoryError`` when there is no such folder.
     """
-    files = read_run_files(folder)
-    origin_ns, end_ns = extent_ns(files.history, files.events)
+    return view_of(read_run_files(folder))
+
+
+def view_of(files: RunFiles) -> RunView:
+    """The same of files that were read."""
+    origin_ns, end_ns = _extent_ns(files.history, files.events)
     duration_s = (end_ns - origin_ns) / NS_PER_SECOND
     operations = pair_operations(files.history, origin_ns)
     timeline = read_timeline(files.history, files.events, origin_ns)
@@ -57,9 +61,10 @@ def read_run(folder: Path) -> RunView:
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
     said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
-    judgement = _with_causes(replace(judgement, headlines=said), files, timeline, logs, origin_ns)
+    judgement, story = narrative(judgement, files, timeline, logs, origin_ns)
+    judgement = replace(judgement, headlines=said, narrative=story)
     return RunView(
-        name=folder.resolve().name,
+        name=files.folder.resolve().name,
         command=_command(files.test),
         facts=_facts(files.test, duration_s, judgement.engine),
         duration_s=duration_s,
@@ -76,23 +81,10 @@ def read_run(folder: Path) -> RunView:
     )
 
 
-def _with_causes(
-    judgement: Judgement, files: RunFiles, timeline: Timeline, logs: Sequence[ReplicaLog], origin_ns: int
-) -> Judgement:
-    """A judgement with the story of the worst, and of all that is lost or shown what befell it."""
-    named = {record.topic_partition for record in judgement.lost}
-    named |= {anomaly.topic_partition for anomaly in judgement.anomalies if anomaly.topic_partition}
-    lives = {log: LogLife(log, files.history, files.events, origin_ns) for log in sorted(named)}
-    narrator = Narrator(lives, timeline.faults, logs)
-    judgement = replace(judgement, lost=explained_losses(judgement.lost, lives))
-    return replace(
-        judgement,
-        narrative=narrator.narrative(judgement),
-        anomalies=tuple(
-            replace(anomaly, life=narrator.life(anomaly)) if anomaly.anomaly in WITH_LIVES else anomaly
-            for anomaly in judgement.anomalies
-        ),
-    )
+def _extent_ns(history: pa.Table, events: pa.Table) -> tuple[int, int]:
+    """First and last moment of which anything is known; both 0 when nothing is."""
+    extents = [pc.min_max(table.column("time_ns")).as_py() for table in (history, events) if table.num_rows]
+    return min((extent["min"] for extent in extents), default=0), max((extent["max"] for extent in extents), default=0)
 
 
 def _gaps(operations: Operations, files: RunFiles) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from nemesis.history.events import APPEND, BECAME_LEADER, HIGH_WATERMARK, STARTED, EventType
 from nemesis.report.elections import KINDS
 from nemesis.report.operations import NS_PER_SECOND, Floats, Ints
-from nemesis.report.timeline import ROLE_PREFIX, TRUNCATED, told_by
+from nemesis.report.timeline import ROLE_PREFIX, TRUNCATED, parsed
 
 NONE = -1
 
@@ -227,7 +227,8 @@ def _rows(log: str, events: pa.Table, origin_ns: int) -> Iterator[dict[str, Any]
     found = events.filter(pc.or_(is_own, pc.equal(events.column("event"), STARTED))).sort_by("time_ns")
     for row in found.to_pylist():
         time_s = (row["time_ns"] - origin_ns) / NS_PER_SECOND
-        yield row | {"time_s": time_s, "told": told_by(row["detail"])}
+        told = parsed(row["detail"])
+        yield row | {"time_s": time_s, "told": told if isinstance(told, dict) else {}}
 
 
 def _acknowledgements(log: str, history: pa.Table, origin_ns: int) -> Acknowledgements:

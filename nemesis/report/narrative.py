@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED
 from nemesis.checks.losses import LOST_WRITE
 from nemesis.checks.placement import INCONSISTENT_OFFSETS
 from nemesis.checks.replica_logs import DIVERGED_LOG
+from nemesis.history.events import METADATA_LOG
+from nemesis.report.folder import RunFiles
 from nemesis.report.lives import LogLife, Span, Turn, Weight
-from nemesis.report.values import AnomalyView, Fault, Judgement, LostRecord, ReplicaLog
+from nemesis.report.lost_records import explained_losses
+from nemesis.report.values import AnomalyView, Fault, Judgement, LostRecord, OperationRow, ReplicaLog, Timeline
 
 WITH_LIVES = frozenset({LOST_WRITE.name, DIVERGED_LOG.name, COMMITTED_TRUNCATED.name, INCONSISTENT_OFFSETS.name})
 """The anomalies that are about records which some replica no longer has, or should not have."""
 SENTENCES_MAX = 10
 TURNS_MAX = 6
 """So many turns of one anomaly's records are told."""
+NOWHERE = -1
 OPERATIONS_MAX = 2
 """So many operations of the anomaly a story tells, the first of each replica."""
 
@@ -39,6 +43,27 @@ class Focus:
     end_s: float
     lost: int = 0
     anomaly: AnomalyView | None = None
+
+
+def narrative(
+    judgement: Judgement, files: RunFiles, timeline: Timeline, logs: Sequence[ReplicaLog], origin_ns: int
+) -> tuple[Judgement, tuple[str, ...]]:
+    """The judgement with the cause of each loss and the life of what its anomalies show, and the story of the worst."""
+    named = {record.topic_partition for record in judgement.lost}
+    named |= {anomaly.topic_partition for anomaly in judgement.anomalies if anomaly.topic_partition}
+    if named and len(whole := {log.topic_partition for log in logs} - {METADATA_LOG}) == 1:
+        named |= whole
+    lives = {log: LogLife(log, files.history, files.events, origin_ns) for log in sorted(named)}
+    narrator = Narrator(lives, timeline.faults, logs)
+    judgement = replace(
+        judgement,
+        lost=explained_losses(judgement.lost, lives),
+        anomalies=tuple(
+            replace(anomaly, life=narrator.life(anomaly)) if anomaly.anomaly in WITH_LIVES else anomaly
+            for anomaly in judgement.anomalies
+        ),
+    )
+    return judgement, narrator.narrative(judgement)
 
 
 class Narrator:
@@ -91,21 +116,28 @@ class Narrator:
 
         Without operations, from when the first leader began that may have appended what stands there.
         """
-        life = self._lives.get(anomaly.topic_partition)
-        if life is None or not anomaly.offsets:
-            return None
+        life = self._life_of(anomaly)
         moments = [at for op in anomaly.operations for at in (op.invoked_s, op.returned_s) if at is not None]
-        first, last = min(anomaly.offsets), max(anomaly.offsets)
-        if moments:
-            span = Span(first=first, last=last, start_s=min(moments))
-            return Focus(log=life.log, span=span, end_s=max(moments), anomaly=anomaly)
-        start_s = life.appended_s(first, self._epochs(anomaly))
+        if life is None or not (moments or anomaly.offsets):
+            return None
+        # An object stands at no offset: of its log, leaders and faults are told.
+        first, last = min(anomaly.offsets, default=NOWHERE), max(anomaly.offsets, default=NOWHERE)
+        if anomaly.anomaly == COMMITTED_TRUNCATED.name:
+            last -= 1
+        start_s = min(moments) if moments else life.appended_s(first, self._epochs(anomaly))
         span = Span(first=first, last=last, start_s=start_s)
-        return Focus(log=life.log, span=span, end_s=start_s, anomaly=anomaly)
+        return Focus(log=life.log, span=span, end_s=max(moments, default=start_s), anomaly=anomaly)
+
+    def _life_of(self, anomaly: AnomalyView) -> LogLife | None:
+        """That of its log; of an object, that of the only log that there is beside the metadata."""
+        logs = {log.topic_partition for log in self._logs} - {METADATA_LOG}
+        if anomaly.topic_partition in logs or len(logs) != 1:
+            return self._lives.get(anomaly.topic_partition)
+        return self._lives.get(logs.pop() if anomaly.topic_partition != METADATA_LOG else METADATA_LOG)
 
     def _epochs(self, anomaly: AnomalyView) -> Mapping[int, int]:
         """The epoch of the record that each replica of an anomaly holds in the end at its first offset."""
-        offset = min(anomaly.offsets)
+        offset = min(anomaly.offsets, default=NOWHERE)
         return {
             log.replica_id: max(epoch for epoch, start in log.epochs if start <= offset)
             for log in self._logs
@@ -119,7 +151,7 @@ class Narrator:
         """What befell the records in question, in the order of time."""
         life = self._lives[focus.log]
         kept = None
-        if focus.anomaly is not None and len(focus.anomaly.replicas) == 2:
+        if focus.anomaly is not None and focus.anomaly.offsets and len(focus.anomaly.replicas) == 2:
             kept = life.kept(min(focus.anomaly.offsets), self._epochs(focus.anomaly))
         until_s = focus.end_s if kept is None else max(focus.end_s, kept.time_s)
         turns = life.turns(focus.span, until_s=until_s)
@@ -158,7 +190,8 @@ def _in_question(focus: Focus, life: LogLife) -> Turn:
         writes = "1 write" if focus.lost == 1 else f"{focus.lost:,} writes"
         sentence = f"{during} {who} acknowledged {writes} to {focus.log} {where} that are lost."
     elif focus.anomaly is not None and focus.anomaly.operations:
-        sentence = f"{during} the operations ran that show {focus.anomaly.anomaly} {where} of {focus.log}."
+        of = f"of {focus.anomaly.topic_partition}" + ("" if span.first == NOWHERE else f" {where}")
+        sentence = f"{during} the operations ran that show {focus.anomaly.anomaly} {of}."
     else:
         sentence = f"Then {who} appended to {focus.log} what is in question {where}."
     return Turn(time_s=span.start_s, sentence=sentence, weight=Weight.CAUSE, replica_id=-1)
@@ -174,12 +207,19 @@ def _shown(focus: Focus) -> Iterator[Turn]:
         if time_s is None or not operation.node or operation.node in seen or len(seen) == OPERATIONS_MAX:
             continue
         seen.add(operation.node)
-        sentence = (
-            f"{time_s:.1f} s: process {operation.process} had from replica {operation.node}, as the answer to"
-            f" {operation.f}: {operation.value}."
-        )
+        sentence = f"{time_s:.1f} s: process {operation.process} {_answered(operation, focus.span)}."
         node = int(operation.node) if operation.node.isdigit() else -1
         yield Turn(time_s=time_s, sentence=sentence, weight=Weight.BESIDE, replica_id=node)
+
+
+def _answered(operation: OperationRow, span: Span) -> str:
+    """What a client had of a replica, of a poll only what stands at the offset in question."""
+    there = [record for record in operation.value.split(", ") if record.endswith(f"@{span.first}")]
+    if there:
+        return f"read {there[0].partition('@')[0]} at offset {span.first} from replica {operation.node}"
+    if operation.offset == str(span.first):
+        return f"was told by replica {operation.node} that {operation.value} is at offset {span.first}"
+    return f"had an answer to {operation.f} from replica {operation.node}"
 
 
 def _bounded(turns: Sequence[Turn], limit: int) -> list[str]:

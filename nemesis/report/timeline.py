@@ -207,12 +207,12 @@ def _event_rows(events: pa.Table, origin_ns: int) -> list[dict[str, Any]]:
     told = events.filter(pc.invert(pc.is_in(events.column("event"), pa.array([HIGH_WATERMARK, FINAL_ISR]))))
     columns = told.select(names).sort_by("time_ns")
     return [
-        row | {"time_s": (row["time_ns"] - origin_ns) / NS_PER_SECOND, "told": told_by(row["detail"])}
+        row | {"time_s": (row["time_ns"] - origin_ns) / NS_PER_SECOND, "told": _told(row["detail"])}
         for row in columns.to_pylist()
     ]
 
 
-def told_by(detail: str | None) -> Mapping[str, Any]:
+def _told(detail: str | None) -> Mapping[str, Any]:
     """The detail of an event as an object; an empty one where it is none."""
     told = parsed(detail)
     return told if isinstance(told, dict) else {}
