@@ -7,7 +7,7 @@ with a log that ends below what it had acknowledged, or had said to be committed
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -20,6 +20,7 @@ from nemesis.history.events import APPEND, BECAME_LEADER, HIGH_WATERMARK, STARTE
 from nemesis.report.elections import KINDS
 from nemesis.report.operations import NS_PER_SECOND, Floats, Ints
 from nemesis.report.timeline import ROLE_PREFIX, TRUNCATED, parsed
+from nemesis.report.values import ReplicaLog
 
 NONE = -1
 
@@ -58,11 +59,12 @@ class Acknowledgements:
     time_s: Floats
     value: Ints
     offset: Ints
-    node: Ints
+    epoch: Ints
 
-    def end(self, node: int, since_s: float, until_s: float) -> int:
-        """The end of what a replica has acknowledged as the leader between two times; 0 where that is nothing."""
-        own = self.offset[(self.node == node) & (self.time_s >= since_s) & (self.time_s < until_s)]
+    def end(self, epochs: Collection[int], since_s: float, until_s: float) -> int:
+        """The end of what the leader of these epochs has acknowledged between two times; 0 where that is nothing."""
+        is_meanwhile = (self.time_s >= since_s) & (self.time_s < until_s)
+        own = self.offset[np.isin(self.epoch, np.asarray(sorted(epochs), np.int64)) & is_meanwhile]
         return int(own.max(initial=NONE)) + 1
 
     def times_s(self, values: Collection[int]) -> Mapping[tuple[int, int], float]:
@@ -117,7 +119,9 @@ class Return:
 class LogLife:
     """All that is known of one log over time."""
 
-    def __init__(self, log: str, history: pa.Table, events: pa.Table, origin_ns: int) -> None:
+    def __init__(
+        self, log: str, history: pa.Table, events: pa.Table, logs: Sequence[ReplicaLog], origin_ns: int
+    ) -> None:
         self.log = log
         rows = list(_rows(log, events, origin_ns))
         self.acknowledgements = _acknowledgements(log, history, origin_ns)
@@ -125,18 +129,19 @@ class LogLife:
         self.leaders = tuple(role for role in self.roles if f"{ROLE_PREFIX}{role.name}" == BECAME_LEADER)
         self.cuts = tuple(_cut(row) for row in rows if row["event"] == TRUNCATED and row["offset"] is not None)
         self.returns = tuple(_returns(rows, self.acknowledgements))
+        self._logs = {one.replica_id: one for one in logs if one.topic_partition == log}
         self._unclean = {row["epoch"]: KINDS[row["event"]] for row in rows if row["event"] in KINDS}
 
     def led_before(self, time_s: float) -> Role | None:
         """Who had become the leader last."""
         return next((led for led in reversed(self.leaders) if led.time_s <= time_s), None)
 
-    def appended_s(self, offset: int, epochs: Mapping[int, int]) -> float:
+    def appended_s(self, offset: int, replicas: Collection[int]) -> float:
         """When the leader began that may first have appended what came to stand at an offset, and was cut off or kept.
 
-        ``epochs`` are those of the records there, by who holds them.
+        ``replicas`` are those whose records there are in question.
         """
-        first = min(epochs.values(), default=None)
+        first = min(self.held_epochs(offset, replicas).values(), default=None)
         cut = next((cut for cut in self.cuts if cut.meets(Span(first=offset, last=offset, start_s=0.0))), None)
         for led in reversed(self.leaders):
             is_before = cut is None or (led.time_s < cut.time_s and led.epoch != cut.epoch)
@@ -152,18 +157,30 @@ class LogLife:
             if led.time_s > span.start_s and led.log_end_offset is not None and led.log_end_offset <= span.last
         )
 
-    def turns(self, span: Span, *, until_s: float = 0.0) -> list[Turn]:
+    def turns(self, span: Span, *, until_s: float = 0.0, kept: Turn | None = None) -> list[Turn]:
         """What befell the span, in the order of time: from the leader that it had before to what was done to it last.
 
-        Other leaders are told of as long as the latter of that and ``until_s``.
+        Other leaders are told of as long as the latter of that and ``until_s``. Who has ``kept`` other records there
+        is told with the leader that had appended these.
         """
         lost = [_truncated(self.log, cut) for cut in self.cuts if cut.meets(span)]
         lost += [_returned(self.log, one) for one in self.returns if one.meets(span)]
         without = self.without(span)[:2]
-        end_s = max([until_s, *(turn.time_s for turn in lost), *(led.time_s for led in without)])
+        end_s = max(
+            [
+                until_s if kept is None else max(until_s, kept.time_s),
+                *(turn.time_s for turn in lost),
+                *(led.time_s for led in without),
+            ]
+        )
         before = self.led_before(span.start_s)
         ruled = [led for led in self.leaders if span.start_s < led.time_s <= end_s]
         told = [] if before is None else [self._led(before, span, Weight.CAUSE)]
+        if kept is not None:
+            lost.append(kept)
+            old = self.held_epochs(span.first).get(kept.replica_id)
+            elder = (led for led in self.leaders if led.epoch == old and led.time_s <= span.start_s and led != before)
+            told += [self._led(led, span, Weight.CAUSE) for led in elder]
         told += [self._led(led, span, Weight.CAUSE if led in without else Weight.BESIDE) for led in ruled]
         return sorted([*told, *lost], key=lambda turn: turn.time_s)
 
@@ -176,14 +193,25 @@ class LogLife:
         sentence = f"{led.time_s:.1f} s: replica {led.replica_id} became the leader of {self.log}{epoch}{how}{ended}."
         return Turn(time_s=led.time_s, sentence=sentence, weight=weight, replica_id=led.replica_id)
 
-    def kept(self, offset: int, epochs: Mapping[int, int]) -> Turn | None:
+    def held_epochs(self, offset: int, replicas: Collection[int] | None = None) -> Mapping[int, int]:
+        """The epoch of the record that each replica, or each of these, holds in the end at an offset."""
+        return {
+            replica_id: max(epoch for epoch, start in log.epochs if start <= offset)
+            for replica_id, log in self._logs.items()
+            if (replicas is None or replica_id in replicas)
+            and log.log_end_offset > offset
+            and any(start <= offset for _, start in log.epochs)
+        }
+
+    def kept(self, offset: int, replicas: Collection[int] | None = None) -> Turn | None:
         """The replica that kept its own record at an offset, though it followed a leader that has another one there.
 
-        ``epochs`` is the epoch of the record that each of two replicas holds there. None where that is not known.
+        Of ``replicas``, or of all. None where their final logs do not differ there.
         """
+        epochs = self.held_epochs(offset, replicas)
         if len(set(epochs.values())) < 2:
             return None
-        keeper, other = sorted(epochs, key=lambda replica_id: epochs[replica_id])
+        keeper, *_, other = sorted(epochs, key=lambda replica_id: epochs[replica_id])
         for role in self.roles:
             is_later = role.replica_id == keeper and role.epoch is not None and role.epoch >= epochs[other]
             if is_later and role.leader_id not in (None, keeper):
@@ -210,6 +238,9 @@ class LogLife:
             for one in self.returns
             if one.meets(span)
         ]
+        kept = None if causes else self.kept(offset)
+        if kept is not None:
+            causes = [(kept.time_s, f"replica {kept.replica_id} kept another record there and did not truncate it")]
         return "; ".join(f"{time_s:.1f} s: {words}" for time_s, words in sorted(causes))
 
     def _cut(self, span: Span) -> Iterator[Cut]:
@@ -234,9 +265,9 @@ def _rows(log: str, events: pa.Table, origin_ns: int) -> Iterator[dict[str, Any]
 def _acknowledgements(log: str, history: pa.Table, origin_ns: int) -> Acknowledgements:
     is_ack = pc.and_(pc.equal(history.column("f"), APPEND), pc.equal(history.column("type"), EventType.OK.value))
     is_own = pc.fill_null(pc.equal(history.column("topic_partition"), log), False)
-    own = history.select(["time_ns", "value", "offset", "node"]).filter(pc.and_(is_ack, is_own))
-    columns = {name: np.asarray(own.column(name).fill_null(NONE).to_numpy(), np.int64) for name in own.column_names}
-    return Acknowledgements(time_s=(columns.pop("time_ns") - origin_ns) / NS_PER_SECOND, **columns)
+    own = history.select(["time_ns", "value", "offset", "leader_epoch"]).filter(pc.and_(is_ack, is_own))
+    time_ns, value, offset, epoch = (np.asarray(column.fill_null(NONE).to_numpy(), np.int64) for column in own.columns)
+    return Acknowledgements(time_s=(time_ns - origin_ns) / NS_PER_SECOND, value=value, offset=offset, epoch=epoch)
 
 
 def _role(row: Mapping[str, Any]) -> Role:
@@ -268,6 +299,7 @@ def _int(told: object) -> int | None:
 def _returns(rows: Iterable[Mapping[str, Any]], acknowledged: Acknowledgements) -> Iterator[Return]:
     """Each start of a replica after which its log ended below what it had held."""
     held: dict[int, tuple[float, int]] = {}
+    led: dict[int, set[int]] = {}
     started: set[int] = set()
     for row in rows:
         replica_id, time_s = row["replica_id"], row["time_s"]
@@ -280,11 +312,13 @@ def _returns(rows: Iterable[Mapping[str, Any]], acknowledged: Acknowledgements) 
             held[replica_id] = (time_s, row["offset"])
         elif row["event"].startswith(ROLE_PREFIX) and (now := _int(row["told"].get("log_end_offset"))) is not None:
             if replica_id in started:
-                held_end = max(end, acknowledged.end(replica_id, since_s, time_s))
+                held_end = max(end, acknowledged.end(led.get(replica_id, ()), since_s, time_s))
                 if held_end > now:
                     yield Return(time_s=time_s, replica_id=replica_id, held_end=held_end, log_end_offset=now)
             started.discard(replica_id)
             held[replica_id] = (time_s, now)
+            if row["event"] == BECAME_LEADER and row["epoch"] is not None:
+                led.setdefault(replica_id, set()).add(row["epoch"])
 
 
 def _truncated(log: str, cut: Cut) -> Turn:

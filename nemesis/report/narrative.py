@@ -15,7 +15,7 @@ from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED
 from nemesis.checks.losses import LOST_WRITE
 from nemesis.checks.placement import INCONSISTENT_OFFSETS
 from nemesis.checks.replica_logs import DIVERGED_LOG
-from nemesis.history.events import METADATA_LOG
+from nemesis.history.events import APPEND, METADATA_LOG
 from nemesis.report.folder import RunFiles
 from nemesis.report.lives import LogLife, Span, Turn, Weight
 from nemesis.report.lost_records import explained_losses
@@ -53,7 +53,7 @@ def narrative(
     named |= {anomaly.topic_partition for anomaly in judgement.anomalies if anomaly.topic_partition}
     if named and len(whole := {log.topic_partition for log in logs} - {METADATA_LOG}) == 1:
         named |= whole
-    lives = {log: LogLife(log, files.history, files.events, origin_ns) for log in sorted(named)}
+    lives = {log: LogLife(log, files.history, files.events, logs, origin_ns) for log in sorted(named)}
     narrator = Narrator(lives, timeline.faults, logs)
     judgement = replace(
         judgement,
@@ -124,7 +124,7 @@ class Narrator:
         first, last = min(anomaly.offsets, default=NOWHERE), max(anomaly.offsets, default=NOWHERE)
         if anomaly.anomaly == COMMITTED_TRUNCATED.name:
             last -= 1
-        start_s = min(moments) if moments else life.appended_s(first, self._epochs(anomaly))
+        start_s = min(moments) if moments else life.appended_s(first, anomaly.replicas)
         span = Span(first=first, last=last, start_s=start_s)
         return Focus(log=life.log, span=span, end_s=max(moments, default=start_s), anomaly=anomaly)
 
@@ -135,27 +135,12 @@ class Narrator:
             return self._lives.get(anomaly.topic_partition)
         return self._lives.get(logs.pop() if anomaly.topic_partition != METADATA_LOG else METADATA_LOG)
 
-    def _epochs(self, anomaly: AnomalyView) -> Mapping[int, int]:
-        """The epoch of the record that each replica of an anomaly holds in the end at its first offset."""
-        offset = min(anomaly.offsets, default=NOWHERE)
-        return {
-            log.replica_id: max(epoch for epoch, start in log.epochs if start <= offset)
-            for log in self._logs
-            if log.topic_partition == anomaly.topic_partition
-            and log.replica_id in anomaly.replicas
-            and log.log_end_offset > offset
-            and any(start <= offset for _, start in log.epochs)
-        }
-
     def _turns(self, focus: Focus) -> list[Turn]:
         """What befell the records in question, in the order of time."""
-        life = self._lives[focus.log]
-        kept = None
-        if focus.anomaly is not None and focus.anomaly.offsets and len(focus.anomaly.replicas) == 2:
-            kept = life.kept(min(focus.anomaly.offsets), self._epochs(focus.anomaly))
-        until_s = focus.end_s if kept is None else max(focus.end_s, kept.time_s)
-        turns = life.turns(focus.span, until_s=until_s)
-        return sorted([*turns, *([] if kept is None else [kept])], key=lambda turn: turn.time_s)
+        life, anomaly, kept = self._lives[focus.log], focus.anomaly, None
+        if anomaly is not None and anomaly.offsets and len(anomaly.replicas) == 2:
+            kept = life.kept(min(anomaly.offsets), anomaly.replicas)
+        return life.turns(focus.span, until_s=focus.end_s, kept=kept)
 
     def _struck(self, focus: Focus, turns: Sequence[Turn]) -> Iterator[Turn]:
         """The faults that went on meanwhile, and struck somebody of whom is told."""
@@ -204,22 +189,24 @@ def _shown(focus: Focus) -> Iterator[Turn]:
     seen: set[str] = set()
     for operation in focus.anomaly.operations:
         time_s = operation.invoked_s if operation.returned_s is None else operation.returned_s
-        if time_s is None or not operation.node or operation.node in seen or len(seen) == OPERATIONS_MAX:
+        who = operation.node or operation.f
+        if time_s is None or who in seen or len(seen) == OPERATIONS_MAX:
             continue
-        seen.add(operation.node)
-        sentence = f"{time_s:.1f} s: process {operation.process} {_answered(operation, focus.span)}."
+        seen.add(who)
+        sentence = f"{time_s:.1f} s: process {operation.process} {_answered(operation, focus.anomaly.offsets)}."
         node = int(operation.node) if operation.node.isdigit() else -1
         yield Turn(time_s=time_s, sentence=sentence, weight=Weight.BESIDE, replica_id=node)
 
 
-def _answered(operation: OperationRow, span: Span) -> str:
-    """What a client had of a replica, of a poll only what stands at the offset in question."""
-    there = [record for record in operation.value.split(", ") if record.endswith(f"@{span.first}")]
-    if there:
-        return f"read {there[0].partition('@')[0]} at offset {span.first} from replica {operation.node}"
-    if operation.offset == str(span.first):
-        return f"was told by replica {operation.node} that {operation.value} is at offset {span.first}"
-    return f"had an answer to {operation.f} from replica {operation.node}"
+def _answered(operation: OperationRow, offsets: Sequence[int]) -> str:
+    """What a client was told, of a poll only what stands at the offsets in question."""
+    by = f" from replica {operation.node}" if operation.node else ""
+    for value, at, offset in (record.partition("@") for record in operation.value.split(", ")):
+        if at and offset in map(str, offsets):
+            return f"read {value} at offset {offset}{by}"
+    if operation.f == APPEND and operation.offset:
+        return f"had the answer{by} that {operation.value} is at offset {operation.offset}"
+    return f"had an answer to {operation.f}{by}"
 
 
 def _bounded(turns: Sequence[Turn], limit: int) -> list[str]:

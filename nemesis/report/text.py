@@ -6,13 +6,15 @@ what befell the cluster around the first of them, and the commands that show or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from nemesis.report.evidence import shortened
 from nemesis.report.values import AnomalyView, Fault, Mark, MarkKind, RunView
 
 ANOMALIES_MAX = 3
 OPERATIONS_MAX = 6
 FACTS_MAX = 4
+VALUE_CHARACTERS_MAX = 60
 EXCERPT_MAX = 12
 """So many lines of the timeline are told."""
 
@@ -31,7 +33,7 @@ def explained(run: RunView) -> Iterator[str]:
     first = sorted(worst.values(), key=lambda anomaly: anomaly.number)[:ANOMALIES_MAX]
     for anomaly in first:
         yield ""
-        yield from _anomaly(anomaly)
+        yield from _anomaly(anomaly, judgement.narrative)
     if len(worst) > len(first):
         yield ""
         yield f"Other kinds of anomalies: {', '.join(sorted(worst.keys() - {one.anomaly for one in first}))}"
@@ -42,14 +44,17 @@ def explained(run: RunView) -> Iterator[str]:
         yield f"  {run.command}"
 
 
-def _anomaly(anomaly: AnomalyView) -> Iterator[str]:
+def _anomaly(anomaly: AnomalyView, told: Sequence[str]) -> Iterator[str]:
+    """An anomaly with its evidence; what befell its records only where ``told`` does not have it all."""
     where = f" in {anomaly.topic_partition}" if anomaly.topic_partition else ""
     yield f"{anomaly.anomaly}{where}: {anomaly.sentence}"
-    yield from (f"  {sentence}" for sentence in anomaly.life)
+    if not set(anomaly.life) <= set(told):
+        yield from (f"  {sentence}" for sentence in anomaly.life)
     for operation in anomaly.operations[:OPERATIONS_MAX]:
         at = "" if operation.invoked_s is None else f"{operation.invoked_s:.3f} s: "
         offset = f" at offset {operation.offset}" if operation.offset else ""
-        yield f"  {at}process {operation.process} {operation.f} {operation.value}{offset}: {operation.outcome}"
+        value = shortened(operation.value, VALUE_CHARACTERS_MAX)
+        yield f"  {at}process {operation.process} {operation.f} {value}{offset}: {operation.outcome}"
     for held in anomaly.held[:OPERATIONS_MAX]:
         yield f"  replica {held.replica_id} holds at offset {held.offset}: {held.holds}"
     if not anomaly.operations and not anomaly.held:

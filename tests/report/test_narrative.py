@@ -74,7 +74,7 @@ def acknowledged(*values_at: tuple[int, float]) -> pa.Table:
     rows = [
         {
             **{"index": k, "process": 1, "type": "ok", "f": "append", "value": value, "time_ns": int(at_s * SECOND)},
-            **{"topic_partition": LOG, "offset": 100 + value, "node": 2, "leader_epoch": 0},
+            **{"topic_partition": LOG, "offset": 100 + value, "leader_epoch": 0},
         }
         for k, (value, at_s) in enumerate(values_at)
     ]
@@ -88,16 +88,16 @@ def lost(*values: int, log: str = LOG) -> tuple[LostRecord, ...]:
     return tuple(LostRecord(topic_partition=log, offset=100 + value, value=value, cause="") for value in values)
 
 
-def lives_of(events: Sequence[dict[str, Any]], *logs: str) -> Mapping[str, LogLife]:
+def lives_of(events: Sequence[dict[str, Any]], *others: str, logs: Sequence[ReplicaLog] = ()) -> Mapping[str, LogLife]:
     """What befell the log, and others of which nothing is told."""
     table = pa.Table.from_pylist(list(events), schema=REPLICA_EVENT_SCHEMA)
-    return {log: LogLife(log, HISTORY, table, 0) for log in (LOG, *logs)}
+    return {log: LogLife(log, HISTORY, table, logs, 0) for log in (LOG, *others)}
 
 
 def told_of(judgement: Judgement, events: Sequence[dict[str, Any]], logs: Sequence[ReplicaLog] = ()) -> list[str]:
     """The story."""
     others = {record.topic_partition for record in judgement.lost}
-    return list(Narrator(lives_of(events, *others), FAULTS, logs).narrative(judgement))
+    return list(Narrator(lives_of(events, *others, logs=logs), FAULTS, logs).narrative(judgement))
 
 
 def losing(*values: int) -> Judgement:
@@ -199,6 +199,15 @@ def test_logs_that_part_have_a_replica_that_kept_its_records() -> None:
         "12.0 s: replica 2 followed replica 3 in epoch 1 and did not truncate topic1-0 to offset 107: it kept its"
         " record of epoch 0, where replica 3 holds one of epoch 1.",
     ]
+
+
+def test_a_record_that_another_one_overlies_has_a_cause() -> None:
+    """An acknowledged record is lost at the replica that kept an elder one in its place."""
+    events = (leads(1, 3, 1, 0), follows(3, 2, 3, 1, 300), follows(12, 1, 3, 1, 50))
+    logs = (log_of(1, (1, 0)), log_of(2, (0, 0), (1, 300)), log_of(3, (1, 0)))
+    assert explained_losses(lost(7), lives_of(events, logs=logs))[0].cause == (
+        "3.0 s: replica 2 kept another record there and did not truncate it"
+    )
 
 
 def test_where_nobody_tells_the_cause_is_not_known() -> None:
