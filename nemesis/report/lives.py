@@ -7,7 +7,7 @@ with a log that ends below what it had acknowledged, or had said to be committed
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -23,6 +23,8 @@ from nemesis.report.timeline import ROLE_PREFIX, TRUNCATED, parsed
 from nemesis.report.values import ReplicaLog
 
 NONE = -1
+START_S = 1.0
+"""So long before a replica says that it has started, what it tells may be of the new process."""
 
 
 class Weight(IntEnum):
@@ -45,11 +47,20 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The offsets of a log that are in question, ``last`` among them, and since when they are."""
+    """The offsets of a log that are in question, ``last`` among them, and since when they are.
+
+    ``epoch`` is that in which they were acknowledged, absent where that is not known. An acknowledgement may come late:
+    what is of a later epoch is behind it, whatever the clock says.
+    """
 
     first: int
     last: int
     start_s: float
+    epoch: int | None = None
+
+    def precedes(self, time_s: float, epoch: int | None) -> bool:
+        """Whether something of a time and an epoch came behind the records."""
+        return time_s > self.start_s or (None not in (epoch, self.epoch) and (epoch or 0) > (self.epoch or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +78,20 @@ class Acknowledgements:
         own = self.offset[np.isin(self.epoch, np.asarray(sorted(epochs), np.int64)) & is_meanwhile]
         return int(own.max(initial=NONE)) + 1
 
-    def times_s(self, values: Collection[int]) -> Mapping[tuple[int, int], float]:
-        """When each of these values was acknowledged, by value and offset."""
+    def spans(self, values: Collection[int]) -> Mapping[tuple[int, int], Span]:
+        """Where and when each of these values was acknowledged, by value and offset."""
         rows = np.flatnonzero(np.isin(self.value, np.asarray(sorted(values), np.int64)))
-        return {(int(self.value[row]), int(self.offset[row])): float(self.time_s[row]) for row in rows}
+        return {(int(self.value[row]), int(self.offset[row])): self._span(int(row)) for row in rows}
+
+    def first_at(self, offset: int) -> Span | None:
+        """What was acknowledged first at an offset."""
+        rows = np.flatnonzero(self.offset == offset)
+        return self._span(int(rows[np.argmin(self.time_s[rows])])) if len(rows) else None
+
+    def _span(self, row: int) -> Span:
+        offset, epoch = int(self.offset[row]), int(self.epoch[row])
+        start_s = float(self.time_s[row])
+        return Span(first=offset, last=offset, start_s=start_s, epoch=None if epoch == NONE else epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +120,7 @@ class Cut:
     def meets(self, span: Span) -> bool:
         """Whether it took something of the span, once that was there."""
         is_held = self.from_offset is None or self.from_offset > span.first
-        return self.time_s >= span.start_s and self.end_offset <= span.last and is_held
+        return span.precedes(self.time_s, self.epoch) and self.end_offset <= span.last and is_held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +134,7 @@ class Return:
 
     def meets(self, span: Span) -> bool:
         """Whether something of the span was gone then, once that was there."""
-        return self.time_s >= span.start_s and self.log_end_offset <= span.last and self.held_end > span.first
+        return span.precedes(self.time_s, None) and self.log_end_offset <= span.last and self.held_end > span.first
 
 
 class LogLife:
@@ -132,9 +153,10 @@ class LogLife:
         self._logs = {one.replica_id: one for one in logs if one.topic_partition == log}
         self._unclean = {row["epoch"]: KINDS[row["event"]] for row in rows if row["event"] in KINDS}
 
-    def led_before(self, time_s: float) -> Role | None:
-        """Who had become the leader last."""
-        return next((led for led in reversed(self.leaders) if led.time_s <= time_s), None)
+    def leader_of(self, span: Span) -> Role | None:
+        """Who led when the records were acknowledged: of their epoch, or whoever had become the leader last."""
+        own = (led for led in self.leaders if led.epoch == span.epoch and span.epoch is not None)
+        return next(own, next((led for led in reversed(self.leaders) if led.time_s <= span.start_s), None))
 
     def appended_s(self, offset: int, replicas: Collection[int]) -> float:
         """When the leader began that may first have appended what came to stand at an offset, and was cut off or kept.
@@ -151,11 +173,12 @@ class LogLife:
 
     def without(self, span: Span) -> tuple[Role, ...]:
         """The leaders that began, after that, with a log that ended within the span or before it."""
-        return tuple(
-            led
-            for led in self.leaders
-            if led.time_s > span.start_s and led.log_end_offset is not None and led.log_end_offset <= span.last
-        )
+        return tuple(led for led in self.leaders if span.precedes(led.time_s, led.epoch) and self._lacks(led, span))
+
+    def _lacks(self, led: Role, span: Span) -> bool:
+        """Whether a leader began with a log that ended within the span or before it."""
+        is_other = span.epoch is None or (led.epoch or 0) > span.epoch
+        return is_other and led.log_end_offset is not None and led.log_end_offset <= span.last
 
     def turns(self, span: Span, *, until_s: float = 0.0, kept: Turn | None = None) -> list[Turn]:
         """What befell the span, in the order of time: from the leader that it had before to what was done to it last.
@@ -173,8 +196,8 @@ class LogLife:
                 *(led.time_s for led in without),
             ]
         )
-        before = self.led_before(span.start_s)
-        ruled = [led for led in self.leaders if span.start_s < led.time_s <= end_s]
+        before = self.leader_of(span)
+        ruled = [led for led in self.leaders if led in without or span.start_s < led.time_s <= end_s]
         told = [] if before is None else [self._led(before, span, Weight.CAUSE)]
         if kept is not None:
             lost.append(kept)
@@ -188,7 +211,7 @@ class LogLife:
         epoch = "" if led.epoch is None else f" in epoch {led.epoch}"
         how = f" by {_with_article(self._unclean[led.epoch])}" if led.epoch in self._unclean else ""
         ended = ""
-        if led.time_s > span.start_s and led.log_end_offset is not None and led.log_end_offset <= span.last:
+        if led in self.without(span):
             ended = f", with a log that ended at offset {led.log_end_offset}"
         sentence = f"{led.time_s:.1f} s: replica {led.replica_id} became the leader of {self.log}{epoch}{how}{ended}."
         return Turn(time_s=led.time_s, sentence=sentence, weight=weight, replica_id=led.replica_id)
@@ -223,9 +246,8 @@ class LogLife:
                 return Turn(time_s=role.time_s, sentence=sentence, weight=Weight.CAUSE, replica_id=keeper)
         return None
 
-    def cause(self, offset: int, acknowledged_s: float) -> str:
-        """Why the record is lost that was acknowledged at an offset, in a few words; empty where nobody has told."""
-        span = Span(first=offset, last=offset, start_s=acknowledged_s)
+    def cause(self, span: Span) -> str:
+        """Why an acknowledged record is lost, in a few words; empty where nobody has told."""
         causes = [
             (led.time_s, f"replica {led.replica_id} became the leader in epoch {led.epoch} without it")
             for led in self.without(span)[:1]
@@ -238,7 +260,7 @@ class LogLife:
             for one in self.returns
             if one.meets(span)
         ]
-        kept = None if causes else self.kept(offset)
+        kept = None if causes else self.kept(span.first)
         if kept is not None:
             causes = [(kept.time_s, f"replica {kept.replica_id} kept another record there and did not truncate it")]
         return "; ".join(f"{time_s:.1f} s: {words}" for time_s, words in sorted(causes))
@@ -296,26 +318,24 @@ def _int(told: object) -> int | None:
     return told if isinstance(told, int) else None
 
 
-def _returns(rows: Iterable[Mapping[str, Any]], acknowledged: Acknowledgements) -> Iterator[Return]:
+def _returns(rows: Sequence[Mapping[str, Any]], acknowledged: Acknowledgements) -> Iterator[Return]:
     """Each start of a replica after which its log ended below what it had held."""
+    starts = [(row["replica_id"], row["time_s"]) for row in rows if row["event"] == STARTED]
     held: dict[int, tuple[float, int]] = {}
     led: dict[int, set[int]] = {}
-    started: set[int] = set()
     for row in rows:
         replica_id, time_s = row["replica_id"], row["time_s"]
         since_s, end = held.get(replica_id, (0.0, 0))
-        if row["event"] == STARTED:
-            started.add(replica_id)
-        elif row["event"] == HIGH_WATERMARK and row["offset"] is not None:
+        if row["event"] == HIGH_WATERMARK and row["offset"] is not None:
             held[replica_id] = (since_s, max(end, row["offset"]))
         elif row["event"] == TRUNCATED and row["offset"] is not None:
             held[replica_id] = (time_s, row["offset"])
         elif row["event"].startswith(ROLE_PREFIX) and (now := _int(row["told"].get("log_end_offset"))) is not None:
-            if replica_id in started:
+            # A process takes its first roles just before it says that it has started.
+            if any(one == replica_id and since_s < at <= time_s + START_S for one, at in starts):
                 held_end = max(end, acknowledged.end(led.get(replica_id, ()), since_s, time_s))
                 if held_end > now:
                     yield Return(time_s=time_s, replica_id=replica_id, held_end=held_end, log_end_offset=now)
-            started.discard(replica_id)
             held[replica_id] = (time_s, now)
             if row["event"] == BECAME_LEADER and row["epoch"] is not None:
                 led.setdefault(replica_id, set()).add(row["epoch"])

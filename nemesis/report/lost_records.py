@@ -29,10 +29,10 @@ def explained_losses(lost: Sequence[LostRecord], lives: Mapping[str, LogLife]) -
     values: dict[str, set[int]] = {}
     for record in lost:
         values.setdefault(record.topic_partition, set()).add(record.value)
-    times_s = {log: lives[log].acknowledgements.times_s(own) for log, own in values.items()}
+    spans = {log: lives[log].acknowledgements.spans(own) for log, own in values.items()}
     return tuple(
-        replace(record, cause=record.cause or lives[record.topic_partition].cause(record.offset, acknowledged_s))
-        if (acknowledged_s := times_s[record.topic_partition].get((record.value, record.offset))) is not None
+        replace(record, cause=record.cause or lives[record.topic_partition].cause(span))
+        if (span := spans[record.topic_partition].get((record.value, record.offset))) is not None
         else record
         for record in lost
     )

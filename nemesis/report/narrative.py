@@ -17,6 +17,7 @@ from nemesis.checks.placement import INCONSISTENT_OFFSETS
 from nemesis.checks.replica_logs import DIVERGED_LOG
 from nemesis.history.events import APPEND, METADATA_LOG
 from nemesis.report.folder import RunFiles
+from nemesis.report.headlines import listed
 from nemesis.report.lives import LogLife, Span, Turn, Weight
 from nemesis.report.lost_records import explained_losses
 from nemesis.report.values import AnomalyView, Fault, Judgement, LostRecord, OperationRow, ReplicaLog, Timeline
@@ -102,14 +103,14 @@ class Narrator:
             return None
         log = counts.most_common(1)[0][0]
         records = {(record.value, record.offset) for record in lost if record.topic_partition == log}
-        told = self._lives[log].acknowledgements.times_s({value for value, _ in records})
-        times_s = [time_s for record, time_s in told.items() if record in records]
-        if not times_s:
+        told = self._lives[log].acknowledgements.spans({value for value, _ in records})
+        found = sorted((span for record, span in told.items() if record in records), key=lambda span: span.start_s)
+        if not found:
             return None
         offsets = [offset for _, offset in records]
-        span = Span(first=min(offsets), last=max(offsets), start_s=min(times_s))
+        span = replace(found[0], first=min(offsets), last=max(offsets))
         parted = (one for one in judgement.anomalies if (one.anomaly, one.topic_partition) == (DIVERGED_LOG.name, log))
-        return Focus(log=log, span=span, lost=len(records), end_s=max(times_s), anomaly=next(parted, None))
+        return Focus(log=log, span=span, lost=len(records), end_s=found[-1].start_s, anomaly=next(parted, None))
 
     def _of_anomaly(self, anomaly: AnomalyView) -> Focus | None:
         """What an anomaly is about, from the first to the last of the operations that show it.
@@ -125,7 +126,8 @@ class Narrator:
         if anomaly.anomaly == COMMITTED_TRUNCATED.name:
             last -= 1
         start_s = min(moments) if moments else life.appended_s(first, anomaly.replicas)
-        span = Span(first=first, last=last, start_s=start_s)
+        acknowledged = life.acknowledgements.first_at(first) if anomaly.anomaly == LOST_WRITE.name else None
+        span = Span(first=first, last=last, start_s=start_s, epoch=None if acknowledged is None else acknowledged.epoch)
         return Focus(log=life.log, span=span, end_s=max(moments, default=start_s), anomaly=anomaly)
 
     def _life_of(self, anomaly: AnomalyView) -> LogLife | None:
@@ -146,7 +148,7 @@ class Narrator:
         """The faults that went on meanwhile, and struck somebody of whom is told."""
         concerned = {turn.replica_id for turn in turns}
         end_s = max(turn.time_s for turn in turns)
-        leader = self._lives[focus.log].led_before(focus.span.start_s)
+        leader = self._lives[focus.log].leader_of(focus.span)
         leader_id = None if leader is None else leader.replica_id
         for fault in self._faults:
             goes_on = fault.start_s <= end_s and (fault.end_s is None or fault.end_s >= focus.span.start_s)
@@ -155,7 +157,7 @@ class Narrator:
 
 
 def _fault(fault: Fault, leader_id: int | None, log: str) -> Turn:
-    whom = "all replicas" if not fault.replicas else f"replica {', '.join(map(str, fault.replicas))}"
+    whom = listed(fault.replicas) if fault.replicas else "all replicas"
     leading = ""
     if leader_id in fault.replicas:
         leading = f", {'' if len(fault.replicas) == 1 else 'among them '}the leader of {log}"
@@ -168,7 +170,7 @@ def _fault(fault: Fault, leader_id: int | None, log: str) -> Turn:
 def _in_question(focus: Focus, life: LogLife) -> Turn:
     span = focus.span
     during = f"From {span.start_s:.1f} s to {focus.end_s:.1f} s"
-    leader = life.led_before(span.start_s)
+    leader = life.leader_of(span)
     who = "a leader" if leader is None else f"replica {leader.replica_id}"
     where = f"at offset {span.first}" if span.first == span.last else f"at offsets {span.first} to {span.last}"
     if focus.lost:

@@ -69,12 +69,12 @@ def fault(start_s: float, end_s: float | None, *replicas: int) -> Fault:
 FAULTS = (fault(3, 11, 2), fault(3, 5, 1))
 
 
-def acknowledged(*values_at: tuple[int, float]) -> pa.Table:
+def acknowledged(*values_at: tuple[int, float], epoch: int = 0) -> pa.Table:
     """A history of appends that replica 2 acknowledged, of these values at these seconds, 100 offsets above them."""
     rows = [
         {
             **{"index": k, "process": 1, "type": "ok", "f": "append", "value": value, "time_ns": int(at_s * SECOND)},
-            **{"topic_partition": LOG, "offset": 100 + value, "leader_epoch": 0},
+            **{"topic_partition": LOG, "offset": 100 + value, "leader_epoch": epoch},
         }
         for k, (value, at_s) in enumerate(values_at)
     ]
@@ -91,7 +91,7 @@ def lost(*values: int, log: str = LOG) -> tuple[LostRecord, ...]:
 def lives_of(events: Sequence[dict[str, Any]], *others: str, logs: Sequence[ReplicaLog] = ()) -> Mapping[str, LogLife]:
     """What befell the log, and others of which nothing is told."""
     table = pa.Table.from_pylist(list(events), schema=REPLICA_EVENT_SCHEMA)
-    return {log: LogLife(log, HISTORY, table, logs, 0) for log in (LOG, *others)}
+    return {log: LogLife(log, history, table, logs, 0) for log in (LOG, *others)}
 
 
 def told_of(judgement: Judgement, events: Sequence[dict[str, Any]], logs: Sequence[ReplicaLog] = ()) -> list[str]:
@@ -159,7 +159,7 @@ def test_each_lost_record_has_its_cause() -> None:
 
 def test_a_record_of_which_nobody_tells_has_no_cause() -> None:
     """A truncation behind the record, or before it was acknowledged, or of what was not reached, is not its cause."""
-    behind, before, above = cuts(12, 2, 300, 108, 3, 1), cuts(3, 2, 300, 107, 3, 1), cuts(12, 3, 107, 90, 2, 1)
+    behind, before, above = cuts(12, 2, 300, 108, 3, 1), cuts(3, 2, 300, 107, 3, 0), cuts(12, 3, 107, 90, 2, 1)
     found = explained_losses(lost(7), lives_of([leads(1, 2, 0, 0), behind, before, above]))
     assert [record.cause for record in found] == [""]
 
@@ -171,6 +171,16 @@ def test_a_replica_that_comes_back_without_what_it_held() -> None:
         "10.5 s: replica 2 started again with a log of topic1-0 that ended at offset 90: it had held what is below 109."
     )
     assert explained_losses(lost(7), lives_of(back))[0].cause == "10.5 s: replica 2 started again without it"
+
+
+def test_an_acknowledgement_that_comes_late_is_of_its_epoch() -> None:
+    """A client may hear of it when another one leads: the leader is told that gave it, and what came after that."""
+    events = (leads(1, 2, 0, 0), leads(3, 3, 1, 107), cuts(3.5, 2, 300, 107, 3, 1))
+    assert told_of(losing(7), events)[0] == "1.0 s: replica 2 became the leader of topic1-0 in epoch 0."
+    assert explained_losses(lost(7), lives_of(events))[0].cause == (
+        "3.0 s: replica 3 became the leader in epoch 1 without it;"
+        " 3.5 s: replica 2 truncated it on following replica 3 in epoch 1"
+    )
 
 
 def test_a_replica_that_comes_back_with_what_it_held_has_lost_nothing() -> None:
@@ -205,7 +215,8 @@ def test_a_record_that_another_one_overlies_has_a_cause() -> None:
     """An acknowledged record is lost at the replica that kept an elder one in its place."""
     events = (leads(1, 3, 1, 0), follows(3, 2, 3, 1, 300), follows(12, 1, 3, 1, 50))
     logs = (log_of(1, (1, 0)), log_of(2, (0, 0), (1, 300)), log_of(3, (1, 0)))
-    assert explained_losses(lost(7), lives_of(events, logs=logs))[0].cause == (
+    lives = lives_of(events, logs=logs, history=acknowledged((7, 4.0), epoch=1))
+    assert explained_losses(lost(7), lives)[0].cause == (
         "3.0 s: replica 2 kept another record there and did not truncate it"
     )
 
