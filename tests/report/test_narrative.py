@@ -88,7 +88,12 @@ def lost(*values: int, log: str = LOG) -> tuple[LostRecord, ...]:
     return tuple(LostRecord(topic_partition=log, offset=100 + value, value=value, cause="") for value in values)
 
 
-def lives_of(events: Sequence[dict[str, Any]], *others: str, logs: Sequence[ReplicaLog] = ()) -> Mapping[str, LogLife]:
+def lives_of(
+    events: Sequence[dict[str, Any]],
+    *others: str,
+    logs: Sequence[ReplicaLog] = (),
+    history: pa.Table = HISTORY,
+) -> Mapping[str, LogLife]:
     """What befell the log, and others of which nothing is told."""
     table = pa.Table.from_pylist(list(events), schema=REPLICA_EVENT_SCHEMA)
     return {log: LogLife(log, history, table, logs, 0) for log in (LOG, *others)}
