@@ -139,9 +139,10 @@ class Narrator:
 
     def _turns(self, focus: Focus) -> list[Turn]:
         """What befell the records in question, in the order of time."""
-        life, anomaly, kept = self._lives[focus.log], focus.anomaly, None
-        if anomaly is not None and anomaly.offsets and len(anomaly.replicas) == 2:
-            kept = life.kept(min(anomaly.offsets), anomaly.replicas)
+        life, anomaly = self._lives[focus.log], focus.anomaly
+        kept = life.kept(focus.span.first)
+        if anomaly is not None and len(anomaly.replicas) == 2:
+            kept = life.kept(min(anomaly.offsets, default=NOWHERE), anomaly.replicas)
         return life.turns(focus.span, until_s=focus.end_s, kept=kept)
 
     def _struck(self, focus: Focus, turns: Sequence[Turn]) -> Iterator[Turn]:
