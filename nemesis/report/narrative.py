@@ -15,7 +15,8 @@ from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED
 from nemesis.checks.losses import LOST_WRITE
 from nemesis.checks.placement import INCONSISTENT_OFFSETS
 from nemesis.checks.replica_logs import DIVERGED_LOG
-from nemesis.history.events import APPEND, METADATA_LOG
+from nemesis.history.events import APPEND, METADATA_LOG, ON_LOGS
+from nemesis.report.evidence import shortened
 from nemesis.report.folder import RunFiles
 from nemesis.report.headlines import listed
 from nemesis.report.lives import LogLife, Span, Turn, Weight
@@ -28,8 +29,9 @@ SENTENCES_MAX = 10
 TURNS_MAX = 6
 """So many turns of one anomaly's records are told."""
 NOWHERE = -1
-OPERATIONS_MAX = 2
-"""So many operations of the anomaly a story tells, the first of each replica."""
+OPERATIONS_MAX = 3
+"""So many operations of the anomaly a story tells: on a log the first of each replica."""
+VALUE_CHARACTERS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +123,9 @@ class Narrator:
         moments = [at for op in anomaly.operations for at in (op.invoked_s, op.returned_s) if at is not None]
         if life is None or not (moments or anomaly.offsets):
             return None
-        # An object stands at no offset: of its log, leaders and faults are told.
-        first, last = min(anomaly.offsets, default=NOWHERE), max(anomaly.offsets, default=NOWHERE)
+        # An object's offsets are revisions: of its log, leaders and faults are told.
+        offsets = anomaly.offsets if anomaly.topic_partition == life.log else ()
+        first, last = min(offsets, default=NOWHERE), max(offsets, default=NOWHERE)
         if anomaly.anomaly == COMMITTED_TRUNCATED.name:
             last -= 1
         start_s = min(moments) if moments else life.appended_s(first, anomaly.replicas)
@@ -192,7 +195,7 @@ def _shown(focus: Focus) -> Iterator[Turn]:
     seen: set[str] = set()
     for operation in focus.anomaly.operations:
         time_s = operation.invoked_s if operation.returned_s is None else operation.returned_s
-        who = operation.node or operation.f
+        who = operation.node or (operation.f if operation.f in ON_LOGS else str(operation.index))
         if time_s is None or who in seen or len(seen) == OPERATIONS_MAX:
             continue
         seen.add(who)
@@ -209,7 +212,12 @@ def _answered(operation: OperationRow, offsets: Sequence[int]) -> str:
             return f"read {value} at offset {offset}{by}"
     if operation.f == APPEND and operation.offset:
         return f"had the answer{by} that {operation.value} is at offset {operation.offset}"
-    return f"had an answer to {operation.f}{by}"
+    if operation.f in ON_LOGS:
+        return f"had its {operation.f} answered{by}"
+    # A number may have more behind it, which is of no use here.
+    number = operation.value.partition(" ")[0]
+    value = number if number.lstrip("-").isdigit() else shortened(operation.value, VALUE_CHARACTERS_MAX)
+    return f"had its {operation.f} answered{by}: {value}"
 
 
 def _bounded(turns: Sequence[Turn], limit: int) -> list[str]:

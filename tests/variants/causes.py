@@ -44,5 +44,6 @@ CAUSES: Mapping[str, tuple[Cause, ...]] = {
         Cause(sentence=rf"replica \d started again with a log of {LOG} that ended at", told_by=(STARTED,)),
         Cause(sentence=rf"{LED} by an election of the last known", told_by=(LAST_KNOWN_LEADER_ELECTED,)),
     ),
+    "lease-without-time": (Cause(sentence=rf"{LED}\.", told_by=(BECAME_LEADER,)),),
 }
-"""Of each directed variant, and of the schedules under which the right protocol may lose what it has acknowledged."""
+"""Of each directed variant, and of the schedules under which the right protocol may break a promise."""
