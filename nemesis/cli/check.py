@@ -1,4 +1,4 @@
-"""``nemesis check``, ``export`` and ``list-variants``: what needs no cluster.
+"""``nemesis check`` and ``list-variants``: what needs no cluster.
 
 Owns how a run is named on the command line: by its folder, or by a link to it such as ``store/append/latest``. What is
 no folder is a history of another system's: ``check_file`` judges one, and ``check_objects`` many.
@@ -21,7 +21,6 @@ from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, j
 run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
 )
-EXPORTED_EDN = "history.edn"
 
 
 class _Place(click.Path):
@@ -121,44 +120,6 @@ def _check_many(
             raise click.UsageError(f"{', '.join(options.names)}: for histories; these are runs")
         return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
     return check_objects(paths, options, engine=choose_engine(engine), master=master, junit=junit)
-
-
-@click.command()
-@run_folder
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the files here; without, into the run's folder.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "edn"]),
-    default="jsonl",
-    show_default=True,
-    help="jsonl: three tables as JSON Lines. edn: the history, for Jepsen's checker of Kafka workloads.",
-)
-def export(folder: Path, output: Path | None, form: str) -> None:
-    """Write a stored RUN for other tools: its history, logs and events."""
-    from nemesis.formats.kafka_edn import export_kafka_edn
-    from nemesis.history.json_lines import export_jsonl
-    from nemesis.history.schemas import Kind
-    from nemesis.workload.catalogue import workload_of
-    from nemesis.workload.objects import ObjectWorkload
-
-    check_is_run(folder)
-    if form == "edn" and issubclass(workload := workload_of(folder), ObjectWorkload):
-        said = f"edn is for runs on logs, and {folder} is of the workload {workload.name}: its tables go as jsonl"
-        raise click.BadParameter(said, param_hint="--format")
-    target = folder if output is None else output
-    target.mkdir(parents=True, exist_ok=True)
-    if form == "edn":
-        path = target / EXPORTED_EDN
-        click.echo(f"{path}: {export_kafka_edn(folder, path)} events")
-        return
-    for kind in Kind:
-        path = target / f"{kind}.jsonl"
-        click.echo(f"{path}: {export_jsonl(folder, path, kind)} rows")
 
 
 @click.command("list-variants")

@@ -192,7 +192,7 @@ def doubt_of(undecided: int) -> str:
     if not undecided:
         return ""
     many = "1 shorter prefix is" if undecided == 1 else f"{undecided} shorter prefixes are"
-    return f"; {many} undecided, so an earlier return may be the first that cannot be explained"
+    return f"; {many} undecided, so an earlier return may be the first that fits no order"
 
 
 def _around(operations: Iterable[Operation], last: Operation) -> list[Operation]:

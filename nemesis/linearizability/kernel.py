@@ -253,7 +253,7 @@ def _by_finding(
     end = _position(case, events[found.died])
     last = case.operations[~events[found.died]]
     possible = " or ".join(map(case.model.describe_state, states)) or "unknown"
-    reason = f"{case.model.describe_operation(last)} cannot be explained: the state before could be {possible}"
+    reason = f"{case.model.describe_operation(last)} fits no order: before it the state could only be {possible}"
     undecided = sum(event < 0 for event in events[found.reached : found.died])
     example = told(case.operations, end, states, reason, undecided=undecided)
     judgement = case.judgement(name, end=end, configurations=found.visited, counterexample=example)

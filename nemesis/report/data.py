@@ -61,7 +61,7 @@ def view_of(files: RunFiles) -> RunView:
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
     said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
-    story = narrative(judgement, timeline, files.history, origin_ns)
+    judgement, story = narrative(judgement, files, timeline, logs, origin_ns)
     judgement = replace(judgement, headlines=said, narrative=story)
     return RunView(
         name=files.folder.resolve().name,

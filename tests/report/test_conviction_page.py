@@ -34,7 +34,7 @@ def test_an_order_goes_as_far_as_it_can_and_what_follows_says_why_it_cannot() ->
         (6, "cannot be: the state is 2"),
         (3, "would make it 5, where read -> 1 cannot be either"),
     ]
-    assert found.reason == "the read of 1 began after 2 had replaced 1"
+    assert found.reason == "the read of 1 began after 2 had replaced it: stale read"
 
 
 def test_an_answer_that_others_contradict_stands_where_they_saw_it_take_effect() -> None:
