@@ -101,6 +101,11 @@ def test_torn_documents_are_named(busy_run: Callable[[], RunFolder]) -> None:
     assert "events/part-00000.parquet cannot be read" in page.words
 
 
+def test_a_page_weighs_its_data_and_little_more(tmp_path: Path) -> None:
+    """Without anything recorded it has less than 100 kB: there is no library in it."""
+    assert len(write_report(tmp_path).read_bytes()) < 100_000
+
+
 def test_no_folder_is_an_error(tmp_path: Path) -> None:
     """A folder that does not exist is refused by name."""
     with pytest.raises(NotADirectoryError, match="nowhere is not a run folder"):

@@ -2,7 +2,7 @@
 "use strict";
 const picture = JSON.parse(document.getElementById("picture").textContent);
 const element = (id) => document.getElementById(id);
-const LEFT = 66, RIGHT = 16, TITLE = 22, AXIS = 24, LANE = 42, RATE = 96, LATENCY = 150, LABEL = 16, LABEL_ROWS = 3;
+const LEFT = 66, RIGHT = 16, TITLE = 22, AXIS = 24, LANE = 50, RATE = 96, LATENCY = 150, LABEL = 16, LABEL_ROWS = 3;
 const NEAR = 14;
 const view = { from: 0, to: picture.duration };
 const filter = { process: "", key: "", outcome: "", f: "", words: "" };
@@ -189,7 +189,7 @@ function lanes(sheet, top) {
   clipped(sheet, top, height, () => {
     for (const [replica, epoch, log, start, end] of picture.reigns) {
       if (!laneOf.has(replica)) continue;
-      const y = laneOf.get(replica) + 4;
+      const y = laneOf.get(replica) + 3;
       const words = `replica ${replica} leads${log ? ` ${log}` : ""}, epoch ${epoch}\n${seconds(start)} to ${until(end)}`;
       const drawn = bar(sheet, start, end, y, 15, picture.leader, words);
       if (drawn && drawn.width > sheet.pen.measureText(`epoch ${epoch}`).width + 22) {
@@ -200,14 +200,14 @@ function lanes(sheet, top) {
       const look = picture.looks[fault.look], [start, end] = fault.span;
       for (const replica of fault.replicas.length ? fault.replicas : picture.replicas) {
         if (!laneOf.has(replica)) continue;
-        const y = laneOf.get(replica) + 22;
+        const y = laneOf.get(replica) + 32;
         const words = `${fault.name}${fault.target ? `: ${fault.target}` : ""}\n${seconds(start)} to ${until(end)}`;
         const drawn = bar(sheet, start, end, y, 15, patterned(sheet, look), words);
         if (drawn) { sheet.pen.strokeStyle = look.colour; sheet.pen.lineWidth = 1.5; sheet.pen.strokeRect(drawn.x, y, drawn.width, 15); }
       }
     }
     for (const [kind, replica, time, epoch, offset, log] of picture.marks) {
-      const x = across(sheet, time), y = laneOf.get(replica) + LANE / 2 - 1;
+      const x = across(sheet, time), y = laneOf.get(replica) + LANE / 2;
       if (!laneOf.has(replica) || x < LEFT || x > sheet.width - RIGHT) continue;
       const look = picture.kinds[kind];
       symbol(sheet, look.symbol, x, y, look.colour);
@@ -304,14 +304,17 @@ function latency(sheet, plot, top) {
   clipped(sheet, top - 8, LATENCY + 12, () => {
     for (const { words, colour } of picture.outcomes) {
       pen.fillStyle = pen.strokeStyle = colour; pen.lineWidth = 1.6; pen.globalAlpha = words === "ok" ? 0.55 : 0.95;
+      const cells = new Set();
       pen.beginPath();
       for (let at = 0; at < count; at++) {
         if (!passes[at] || text("outcome", at) !== words || !plot.with.includes(text("f", at))) continue;
         const x = across(sheet, started(at));
         if (x < LEFT || x > sheet.width - RIGHT) continue;
-        const height = columns.took[at] < 0 ? top - 2 : y(tookMs(at));
-        point(pen, words, text("f", at) === "final-read", x, height);
+        const height = columns.took[at] < 0 ? top - 2 : y(tookMs(at)), cell = Math.round(x / 2) * 10000 + Math.round(height / 2);
         sheet.points.push(at, x, height);
+        if (cells.has(cell)) continue;
+        cells.add(cell);
+        point(pen, words, text("f", at) === "final-read", x, height);
       }
       pen.stroke();
       pen.globalAlpha = 1;
