@@ -122,7 +122,7 @@ function rule(sheet, x0, y0, x1, y1, colour, width, dash) {
 function clipped(sheet, top, height, draw) {
   sheet.pen.save();
   sheet.pen.beginPath();
-  sheet.pen.rect(LEFT, top, sheet.width - LEFT - RIGHT, height);
+  sheet.pen.rect(LEFT - 5, top, sheet.width - LEFT - RIGHT + 10, height);
   sheet.pen.clip();
   draw();
   sheet.pen.restore();

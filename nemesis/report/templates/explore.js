@@ -12,9 +12,9 @@ const marks = [...picture.anomalies].sort((a, b) => momentOf(a) - momentOf(b)).m
   const when = anomaly.span ? `${seconds(anomaly.span[0])} to ${until(anomaly.span[1])}` : "no operation shows it: marked at the end";
   const words = `${anomaly.number}. ${anomaly.name}${anomaly.log ? ` in ${anomaly.log}` : ""}\n${anomaly.says}\n${when}`;
   link.setAttribute("aria-label", `Anomaly ${words}`);
-  link.addEventListener("pointerenter", () => sayAt(words, link.offsetLeft + 12, link.offsetTop + MARK_HEIGHT));
+  link.addEventListener("pointerenter", () => sayAt(words, link.offsetLeft + link.offsetWidth + 6, link.offsetTop - 14));
   link.addEventListener("pointerleave", hush);
-  link.addEventListener("focus", () => { choose(anomaly.number); sayAt(words, link.offsetLeft + 12, link.offsetTop + MARK_HEIGHT); });
+  link.addEventListener("focus", () => { choose(anomaly.number); sayAt(words, link.offsetLeft + link.offsetWidth + 6, link.offsetTop - 14); });
   link.addEventListener("blur", hush);
   return { anomaly, link };
 });
@@ -253,7 +253,7 @@ function list() {
     made("td", row, text("node", at), { className: "number" });
     made("td", row, text("error", at), { className: "text mono" });
     const cell = made("td", row);
-    if (anomalyOf.has(at)) made("a", cell, `anomaly ${anomalyOf.get(at)}`, { href: `#anomaly-${anomalyOf.get(at)}` });
+    if (anomalyOf.has(at)) made("a", cell, `${anomalyOf.get(at)}`, { href: `#anomaly-${anomalyOf.get(at)}` });
     return row;
   }));
 }

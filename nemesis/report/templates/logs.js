@@ -125,7 +125,7 @@ function objects() {
     found.get(text("key", at)).push(at);
   }
   const weight = ([, places]) => (places.some((at) => anomalyOf.has(at)) ? count : 0) + places.length;
-  return [...found].sort((a, b) => weight(b) - weight(a) || a[0].localeCompare(b[0]));
+  return [...found].sort((a, b) => weight(b) - weight(a) || a[0].localeCompare(b[0], "en", { numeric: true }));
 }
 
 function multiples(id, entries, says, draw) {
