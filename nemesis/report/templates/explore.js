@@ -139,8 +139,7 @@ function nearest(x, y) {
 }
 
 let drag = null;
-canvas.addEventListener("pointermove", (event) => {
-  if (drag) { drag.to = event.offsetX; redraw(); return; }
+function aim(event) {
   const found = nearest(event.offsetX, event.offsetY), before = pointed;
   pointed = found ? found.at : -1;
   if (pointed !== before) redraw();
@@ -148,10 +147,16 @@ canvas.addEventListener("pointermove", (event) => {
   if (found) sayAt(told(found.at), found.x, found.y);
   else if (hit) sayAt(hit.words, event.offsetX, event.offsetY);
   else hush();
+}
+canvas.addEventListener("pointermove", (event) => {
+  if (!drag) { aim(event); return; }
+  drag.to = event.offsetX;
+  redraw();
 });
 canvas.addEventListener("pointerleave", () => { hush(); if (!drag && pointed >= 0) { pointed = -1; redraw(); } });
 canvas.addEventListener("pointerdown", (event) => {
-  if (event.button !== 0 || event.pointerType === "touch") return;
+  if (event.pointerType === "touch") { aim(event); return; }
+  if (event.button !== 0) return;
   canvas.setPointerCapture(event.pointerId);
   drag = { from: event.offsetX, to: event.offsetX };
 });
@@ -160,11 +165,17 @@ canvas.addEventListener("pointerup", () => {
   const { from, to } = drag;
   drag = null;
   if (Math.abs(to - from) > 8) show(timeAt(sheet.width, Math.min(from, to)), timeAt(sheet.width, Math.max(from, to)));
-  else if (anomalyOf.has(pointed)) location.hash = `#anomaly-${anomalyOf.get(pointed)}`;
+  else toCard();
   redraw();
 });
 canvas.addEventListener("pointercancel", () => { drag = null; redraw(); });
 canvas.addEventListener("dblclick", () => show(0, picture.duration));
+
+function toCard() {
+  if (!anomalyOf.has(pointed)) return;
+  const hash = `#anomaly-${anomalyOf.get(pointed)}`;
+  if (location.hash === hash) follow(); else location.hash = hash;
+}
 
 function zoom(part) {
   const middle = (view.from + view.to) / 2, half = ((view.to - view.from) * part) / 2;
@@ -186,7 +197,7 @@ function step(by) {
 const KEYS = {
   ArrowRight: () => step(1), ArrowLeft: () => step(-1),
   "+": () => zoom(0.5), "-": () => zoom(2), Escape: () => { pointed = -1; hush(); redraw(); },
-  Enter: () => { if (anomalyOf.has(pointed)) location.hash = `#anomaly-${anomalyOf.get(pointed)}`; },
+  Enter: toCard,
 };
 canvas.addEventListener("keydown", (event) => {
   if (!(event.key in KEYS) || event.ctrlKey || event.metaKey) return;
