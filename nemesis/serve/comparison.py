@@ -65,7 +65,6 @@ def compare(first: tuple[Summary, Path], second: tuple[Summary, Path]) -> Compar
 def _outcome(run: Summary) -> Mapping[str, Any]:
     return {
         "verdict": run.standing.value,
-        "reasons": "; ".join(run.reasons),
         "duration in seconds": None if run.duration_s is None else round(run.duration_s, 1),
         "workload": run.workload,
         "system": run.system,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,13 +21,13 @@ from nemesis.history.events import NEMESIS_PROCESS, EventType
 from nemesis.history.schemas import Kind
 from nemesis.serve.rows import shown
 from nemesis.serve.store import NotInStoreError, open_plain, shards
+from nemesis.serve.summary import NS_PER_S, text_of
 
 COLUMNS = ["index", "time_ns", "process", "type", "f", "topic_partition", "value", "error", "node", "detail"]
 LATEST_MAX = 12
 SECONDS_DRAWN = 120
 FOLLOWED_MAX = 16
 HEIGHT = 60.0
-NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +113,21 @@ def _rows(table: pa.Table) -> Sequence[Mapping[str, str]]:
     """The last rows as texts, with their time in seconds."""
     rows = table.slice(max(table.num_rows - LATEST_MAX, 0)).to_pylist()
     return [
-        {name: shown(value) for name, value in row.items()} | {"at": f"{row['time_ns'] / NS_PER_S:.2f} s"}
+        {name: shown(value) for name, value in row.items()}
+        | {"at": f"{row['time_ns'] / NS_PER_S:.2f} s", "detail": _worded(row["detail"])}
         for row in rows
     ]
+
+
+def _worded(detail: str | None) -> str:
+    """What an event tells of itself: names and values, where it is a JSON object."""
+    try:
+        document = msgspec.json.decode(detail or "null")
+    except (msgspec.MsgspecError, RecursionError):
+        return shown(detail)
+    if not isinstance(document, dict):
+        return shown(detail)
+    return shown(", ".join(f"{name} {text_of(value)}" for name, value in document.items() if value not in (None, [])))
 
 
 class LiveRuns:

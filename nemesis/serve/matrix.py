@@ -87,7 +87,7 @@ def _rows(pairs: Iterable[tuple[str, Cell]]) -> Sequence[Row]:
     rows: dict[str, list[Cell]] = {}
     for combination, cell in pairs:
         rows.setdefault(combination, []).append(cell)
-    return [Row(combination=combination, cells=cells) for combination, cells in rows.items()]
+    return [Row(combination=combination, cells=cells) for combination, cells in sorted(rows.items())]
 
 
 def _cell(run: Summary) -> Cell:

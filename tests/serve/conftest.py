@@ -19,9 +19,7 @@ def store(tmp_path: Path) -> Path:
     """Three runs of two workloads: one valid, one invalid, one without a verdict; and a link to the last one."""
     root = tmp_path / "store"
     write_run(root / "append" / "20260102T030405")
-    write_run(
-        root / "append" / "20260103T030405", verdict="invalid", seed=8, started_at="2026-01-03T03:04:05+00:00"
-    )
+    write_run(root / "append" / "20260103T030405", verdict="invalid", seed=8, started_at="2026-01-03T03:04:05+00:00")
     write_run(
         root / "register" / "20260104T030405",
         verdict=None,
