@@ -31,7 +31,8 @@ sys.addaudithook(_note)
 def opened_files() -> Iterator[list[str]]:
     """The files that are opened within."""
     global _opened  # noqa: PLW0603 - a hook of the interpreter cannot be taken off again
-    _opened = found = []
+    found: list[str] = []
+    _opened = found
     try:
         yield found
     finally:
