@@ -53,7 +53,7 @@ def compare(first: tuple[Summary, Path], second: tuple[Summary, Path]) -> Compar
     runs = (first[0], second[0])
     parts = (
         Part(title="Outcome", lines=_lines(map(_outcome, runs))),
-        Part(title="Anomalies that convict, rows by kind", lines=_lines(run.found or {} for run in runs)),
+        Part(title="Anomalies that convict, by kind", lines=_lines(run.found or {} for run in runs)),
         Part(title="Promises", lines=_lines(map(_promises, results))),
         Part(title="What the run did", lines=_lines(_part(result, "stats") for result in results)),
         Part(title="Settings", lines=_lines(_part(test, "options") for test in tests)),

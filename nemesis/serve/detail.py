@@ -6,6 +6,7 @@ something is wrong, which are not too large, and once as long as the run stays a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,12 +63,15 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """A run's page. ``story_left_out`` says why there is no story where one could be."""
+    """A run's page. ``promises`` are by what became of them.
+
+    ``story_left_out`` says why there is no story where one could be.
+    """
 
     run: Summary
     warnings: Sequence[str]
     kinds: Sequence[KindOfAnomaly]
-    promises: Sequence[Promise]
+    promises: Sequence[tuple[str, Sequence[Promise]]]
     settings: Sequence[tuple[str, str]]
     versions: Sequence[tuple[str, str]]
     documents: Sequence[str]
@@ -114,7 +118,8 @@ def _kinds(results: Mapping[str, Any]) -> Sequence[KindOfAnomaly]:
 
 
 def _kind(name: str, severity: str, rows: Sequence[Mapping[str, Any]]) -> KindOfAnomaly:
-    shown = [_anomaly(row) for row in rows[:SHOWN_PER_KIND]]
+    listed = [row for row in rows if _stands_for(row) == 1][:SHOWN_PER_KIND]
+    shown = [_anomaly(row) for row in listed]
     return KindOfAnomaly(name=name, severity=severity, count=sum(map(_stands_for, rows)), shown=shown)
 
 
@@ -131,13 +136,14 @@ def _anomaly(row: Mapping[str, Any]) -> Anomaly:
     return Anomaly(where=f"{text_of(row.get('topic_partition'))}{at}", sentence=text_of(row.get("detail")))
 
 
-def _promises(results: Mapping[str, Any]) -> Sequence[Promise]:
-    """What was not kept first; what was not judged last."""
+def _promises(results: Mapping[str, Any]) -> Sequence[tuple[str, Sequence[Promise]]]:
+    """By what became of them: what was not kept first, what was not judged last."""
     told = results.get("checks")
     checks = told.items() if isinstance(told, dict) else ()
     promises = [_promise(name, check) for name, check in checks if isinstance(check, dict)]
     order = (Kept.VIOLATED.value, Kept.UNDECIDED.value, Kept.ALLOWED.value, Kept.KEPT.value)
-    return sorted(promises, key=lambda one: order.index(one.kept) if one.kept in order else len(order))
+    promises.sort(key=lambda one: order.index(one.kept) if one.kept in order else len(order))
+    return [(kept, tuple(group)) for kept, group in itertools.groupby(promises, key=lambda one: one.kept)]
 
 
 def _promise(name: str, check: Mapping[str, Any]) -> Promise:

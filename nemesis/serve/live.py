@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -122,12 +123,19 @@ def _rows(table: pa.Table) -> Sequence[Mapping[str, str]]:
 def _worded(detail: str | None) -> str:
     """What an event tells of itself: names and values, where it is a JSON object."""
     try:
-        document = msgspec.json.decode(detail or "null")
+        return shown(_in_words(msgspec.json.decode(detail or "null")))
     except (msgspec.MsgspecError, RecursionError):
         return shown(detail)
-    if not isinstance(document, dict):
-        return shown(detail)
-    return shown(", ".join(f"{name} {text_of(value)}" for name, value in document.items() if value not in (None, [])))
+
+
+def _in_words(value: Any) -> str:
+    match value:
+        case dict():
+            return "; ".join(f"{name}: {_in_words(part)}" for name, part in value.items() if part not in (None, [], {}))
+        case list():
+            return ", ".join(map(_in_words, value))
+        case _:
+            return text_of(value)
 
 
 class LiveRuns:

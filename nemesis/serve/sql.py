@@ -6,6 +6,7 @@ does. That process is told the shards of one run and nothing else of the store.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from threading import BoundedSemaphore
 import msgspec
 
 from nemesis.history.schemas import Kind
-from nemesis.serve.sql_process import Answer, Question
+from nemesis.serve.sql_process import START_S_MAX, Answer, Question
 from nemesis.serve.store import shards
 
 QUERY_CHARACTERS_MAX = 10_000
@@ -78,7 +79,7 @@ class Sql:
                 (sys.executable, "-m", PROCESS),
                 input=msgspec.json.encode(question),
                 capture_output=True,
-                timeout=self._time_s + 1,
+                timeout=START_S_MAX + self._time_s + 1,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -90,9 +91,9 @@ class Sql:
 
 
 def _why_ended(code: int, time_s: float) -> str:
-    if code < 0:
-        return f"The query was ended: it took longer than {time_s:g} s, or more memory than it may have."
-    return "The query was ended by an error of its process."
+    if code == -signal.SIGALRM:
+        return f"The query was ended: it took longer than {time_s:g} s."
+    return f"The query's process ended with {code}: perhaps it needed more memory than it may have."
 
 
 def examples() -> Sequence[tuple[str, str]]:

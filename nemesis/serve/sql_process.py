@@ -11,7 +11,7 @@ from __future__ import annotations
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MEMORY_BYTES_MAX = 4 * 1024**3
 """Of addresses; DuckDB itself is told DATABASE_MEMORY."""
 DATABASE_MEMORY = "512MiB"
+START_S_MAX = 30.0
+"""What the process may take until it begins with the query."""
 ANSWER_CHARACTERS_MAX = 2_000_000
 SETTINGS: Mapping[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -55,12 +57,13 @@ class RefusedError(Exception):
     """A query that is not run."""
 
 
-def answer(question: Question) -> Answer:
-    """Run the query."""
+def answer(question: Question, begin: Callable[[], None] = lambda: None) -> Answer:
+    """Run the query; ``begin`` is called when all is ready for it."""
     import duckdb
 
     connection = _database(question.tables)
     try:
+        begin()
         statement = _only_select(connection, question.query)
         found = connection.execute(statement)
         columns = tuple(entry[0] for entry in found.description or ())
@@ -113,9 +116,13 @@ def _bounded(columns: Sequence[str], found: duckdb.DuckDBPyConnection, rows_max:
     return Answer(columns=columns, rows=rows)
 
 
-def _bound(time_s: float) -> None:
-    """Let the kernel end this process when its time is over, and refuse it memory, files and core dumps."""
-    signal.setitimer(signal.ITIMER_REAL, time_s)  # SIGALRM, whose default is the end: nothing here catches it.
+def end_after(time_s: float) -> None:
+    """Let the kernel end this process when so much time has passed. Nothing here catches SIGALRM."""
+    signal.setitimer(signal.ITIMER_REAL, time_s)
+
+
+def _bound() -> None:
+    """Let the kernel refuse this process memory, files and core dumps."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -124,9 +131,10 @@ def _bound(time_s: float) -> None:
 def main() -> None:
     """Answer one question."""
     question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
-    _bound(question.time_s)
+    _bound()
+    end_after(START_S_MAX)
     try:
-        told = answer(question)
+        told = answer(question, lambda: end_after(question.time_s))
     except Exception as error:
         told = Answer(error=f"{type(error).__name__}: {error}")
     sys.stdout.buffer.write(msgspec.json.encode(told))

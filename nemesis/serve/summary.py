@@ -8,7 +8,6 @@ a row: what cannot be read is absent.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nemesis.checks.schemas import Severity
+from nemesis.checks.promises import Kept
 from nemesis.history.document import TEST_NAME
 from nemesis.history.schemas import Kind
 from nemesis.serve.store import NotInStoreError, Stamp, Store, has_ended, open_plain, shards, stamp_of
@@ -55,8 +54,8 @@ SIGNS = {
 class Summary:
     """A run as the list shows it. ``started_at`` is UTC, ISO 8601; empty texts and None are what is not known.
 
-    ``faults`` are the kinds that were drawn from, or the name of the directed schedule. ``found`` counts the rows of
-    anomalies by kind that convict. ``duration_s`` is the time of the last event of the history.
+    ``faults`` are the kinds that were drawn from, or the name of the directed schedule. ``found`` counts the
+    anomalies that convict, by kind. ``duration_s`` is the time of the last event of the history.
     """
 
     name: str
@@ -91,9 +90,9 @@ class Summary:
         return ", ".join(part for part in parts if part) or "not known"
 
 
-class _Anomaly(msgspec.Struct):
-    anomaly: str = ""
-    severity: str = Severity.VIOLATION.value
+class _Check(msgspec.Struct):
+    kept: str = ""
+    found: int = 0
 
 
 class _Results(msgspec.Struct):
@@ -101,7 +100,7 @@ class _Results(msgspec.Struct):
 
     verdict: str
     reasons: list[str] = []
-    anomalies: list[_Anomaly] = []
+    checks: dict[str, _Check] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ def _judged(summary: Summary, folder: Path) -> Summary:
     verdicts = (Standing.VALID, Standing.INVALID, Standing.UNKNOWN)
     if results.verdict not in verdicts:
         return summary
-    found = Counter(row.anomaly for row in results.anomalies if row.severity == Severity.VIOLATION)
+    found = {name: check.found for name, check in results.checks.items() if check.kept == Kept.VIOLATED}
     return replace(summary, standing=Standing(results.verdict), reasons=tuple(results.reasons), found=found)
 
 

@@ -56,13 +56,13 @@ def test_what_is_added_is_seen(tmp_path: Path) -> None:
     run.append(2.2, EventType.FAIL, 2)
     run.append(2.3, EventType.INVOKE, 3)
     run.append(2.4, EventType.OK, 3)
-    run.fault(2.5, '{"replicas": [2], "nothing": null}')
+    run.fault(2.5, '{"replicas": [2, 3], "nothing": null, "fault": {"kind": "kill"}}')
     run.writer.flush()
     second = live.look(tmp_path / "run")
     assert (second.events, second.outcomes) == (7, {"ok": 2, "fail": 1, "info": 0})
     assert [(at.at_s, at.ok) for at in second.seconds] == [(0, 1), (1, 0), (2, 1)]
     assert second.until_s == 2.5
-    assert [(row["at"], row["detail"]) for row in second.faults] == [("2.50 s", "replicas [2]")]
+    assert [(row["at"], row["detail"]) for row in second.faults] == [("2.50 s", "replicas: 2, 3; fault: kind: kill")]
     assert [row["at"] for row in second.latest][:2] == ["2.40 s", "2.30 s"]
 
 
