@@ -54,7 +54,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="highwater")
+@click.version_option(package_name="highwater-log")
 def cli() -> None:
     """Break a replicated log on purpose, record everything, and judge whether every promise was kept.
 

@@ -56,7 +56,7 @@ def _write_page(name: str, played: Sequence[Played], path: Path) -> None:
     try:
         from nemesis.scenarios.page import render_story
     except ImportError as error:
-        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater[report]'") from error
+        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater-log[report]'") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render_story(name, played), encoding="utf-8")
     click.echo(f"page: {path}")

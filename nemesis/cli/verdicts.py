@@ -117,7 +117,7 @@ def write_page(folder: Path) -> Path | None:
 
         return write_report(folder)
     except ImportError as error:
-        click.echo(f"no report: {error.name} is not installed: pip install 'highwater[report]'", err=True)
+        click.echo(f"no report: {error.name} is not installed: pip install 'highwater-log[report]'", err=True)
     except Exception as error:
         traceback.print_exc()
         click.echo(f"no report: {error}", err=True)

@@ -20,7 +20,7 @@ from replica.cli.topic import cluster, partition, topic
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="highwater")
+@click.version_option(package_name="highwater-log")
 def main() -> None:
     """Run and use the replicas of a Highwater cluster."""
 
