@@ -267,6 +267,8 @@ def _tell_seed(row: RunRow) -> None:
     click.echo(f"seed {row.seed}: {row.verdict or 'no verdict, the harness failed'}")
     for reason in row.reasons:
         click.echo(f"  {reason}")
+    for sentence in row.not_promised:
+        click.echo(f"  not promised here: {sentence}")
     if row.error is not None:
         click.echo(row.error.rstrip(), err=True)
     if row.at_ms is not None:
@@ -295,6 +297,8 @@ def tell_sweep(tally: Tally, wall_s: float) -> None:
         )
     if tally.never and not tally.endings["invalid"]:
         click.echo(f"never happened: {', '.join(tally.never)}")
+    for reason, runs in sorted(tally.not_promised.items()):
+        click.echo(f"not promised, and so no violation, in {runs} of the runs: {reason}")
     for row in tally.failures[:ROWS_SHOWN_MAX]:
         click.echo(_failure(row))
     if len(tally.failures) > ROWS_SHOWN_MAX:
