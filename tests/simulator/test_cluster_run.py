@@ -88,7 +88,7 @@ def test_a_history_counts_where_no_unclean_election_gave_anything_up(unclean: bo
 
 @pytest.mark.slow
 def test_an_unclean_election_excuses_what_is_lost_by_it() -> None:
-    """The topic has chosen that: each loss that such an election is known to have caused is told, and convicts nobody."""
+    """The topic has chosen that: each loss that such an election is known to have caused is told, and no violation."""
     climate = draw_cluster_climate(Random("17 climate"))
     assert climate.cluster is not None
     climate = replace(climate, cluster=replace(climate.cluster, passing_topic=False))
