@@ -17,6 +17,7 @@ from nemesis.cli.check_file import FileOptions, check_file, file_options
 from nemesis.cli.check_objects import check_objects, check_runs
 from nemesis.cli.follow import follow_and_tell, follow_option, patience_option
 from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from replica.cli.help import Command, example
 
 run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
@@ -31,7 +32,16 @@ class _Place(click.Path):
         return value if "://" in str(value) else super().convert(value, param, ctx)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    sections={
+        "Of runs": ("engine", "master", "follow", "patience", "junit"),
+        "Of histories": ("model", "format", "initial", "failed_cas_is_read", "key_pairs", "budget", "output", "html"),
+    },
+    epilog=example(
+        "nemesis check store/append/latest", "nemesis check history.edn --model cas-register --html why.html"
+    ),
+)
 @click.argument(
     "paths", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, type=_Place(exists=True, path_type=Path)
 )
@@ -123,7 +133,7 @@ def _check_many(
     return check_objects(paths, options, engine=choose_engine(engine), master=master, junit=junit)
 
 
-@click.command()
+@click.command(epilog=example("nemesis export store/append/latest --format edn"))
 @run_folder
 @click.option(
     "--output",
@@ -161,7 +171,7 @@ def export(folder: Path, output: Path | None, form: str) -> None:
         click.echo(f"{path}: {export_jsonl(folder, path, kind)} rows")
 
 
-@click.command("list-variants")
+@click.command("list-variants", epilog=example("nemesis list-variants"))
 def list_variants() -> None:
     """List the wrong protocols: what is wrong, the invariant that breaks, and how each is run or why it is not."""
     from nemesis.variants.catalogue import ALL

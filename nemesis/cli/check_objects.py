@@ -36,7 +36,6 @@ def check_objects(
     from nemesis.ci.telling import tell_ci
     from nemesis.formats.errors import HistoryError
     from nemesis.linearizability.model import ModelError
-    from nemesis.pipeline.corpora.results import write_results
 
     if options.html is not None:
         raise click.UsageError("--html: for one history; give its file alone")
@@ -52,10 +51,9 @@ def check_objects(
     except (HistoryError, ModelError) as error:
         raise click.UsageError(str(error)) from error
     _tell(results, str(options.model))
-    if options.output is not None:
-        write_results(results, options.output)
-        click.echo(f"results: {options.output}")
     click.echo(f"verdict: {results.verdict.value}")
+    if options.output is not None:
+        _write(results, options.output)
     with junit_written():
         tell_ci(at_most(_cases(results, str(paths[0]))), junit=junit)
     return VERDICT_EXITS[results.verdict.value]
@@ -188,6 +186,16 @@ def _tell_anomaly(row: dict[str, Any]) -> None:
         click.echo(
             f"  line {operation['line']}: process {operation['process']} {operation['f']}{argument} -> {came_back}"
         )
+
+
+def _write(results: Results, folder: Path) -> None:
+    from nemesis.pipeline.corpora.results import write_results
+
+    try:
+        write_results(results, folder)
+    except OSError as error:
+        raise click.ClickException(f"the results cannot be written: {error}") from error
+    click.echo(f"results: {folder}")
 
 
 def _check_is_free(folder: Path) -> None:

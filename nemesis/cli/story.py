@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nemesis.cli.exit import UnsupportedError
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from nemesis.scenarios.play import Played
 
 
-@click.command("story")
+@click.command("story", epilog=example("nemesis story figure-8 --html figure-8.html"))
 @click.argument("name", required=False)
 @click.option("--list", "only_list", is_flag=True, help="List the stories, in the order in which to read them.")
 @click.option(

@@ -5,13 +5,14 @@ Owns the choice of the engine when none was asked for, and the words of the resu
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -91,8 +92,11 @@ def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None
         raise click.ClickException(str(error)) from error
     except EngineUnavailableError as error:
         raise refusal_of(error, kept=folder) from error
-    write_results(judgement, folder)
     tell(judgement, folder)
+    try:
+        write_results(judgement, folder)
+    except OSError as error:
+        raise click.ClickException(f"the verdict stands, but its results.json cannot be written: {error}") from error
     page = write_page(folder)
     if page is not None:
         click.echo(f"report: {_shown(page)}")
@@ -108,6 +112,15 @@ def junit_written() -> Iterator[None]:
         yield
     except OSError as error:
         raise click.BadParameter(f"what CI reads cannot be written: {error}", param_hint="--junit") from error
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write what was told as JSON; raises ClickException where that cannot be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"the result cannot be written: {error}") from error
 
 
 def write_page(folder: Path) -> Path | None:

@@ -49,7 +49,7 @@ OPTIONS = (
         type=click.Choice(list(WORKLOADS)),
         default=USUAL.name,
         show_default=True,
-        help=f"What clients do. {' '.join(f'{name}: {one.operations}.' for name, one in WORKLOADS.items())}",
+        help="What clients do: append and poll logs, or use objects of the key-value store.",
     ),
     click.option("--keys", type=click.IntRange(1, 1000), help=f"Objects in use at a time. [default: {KEYS_DEFAULT}]"),
     click.option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.cli.client import bootstrap_option, output_option, show
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from replica.client.connections import Connections, Endpoint
@@ -29,7 +30,7 @@ _COLUMNS = (
 _timeout = click.option("--timeout-ms", type=click.IntRange(min=1), default=5000, show_default=True)
 
 
-@click.command()
+@click.command(epilog=example("replica health --address 127.0.0.1:9001"))
 @click.option("--address", required=True, metavar="HOST:PORT", envvar="REPLICA_ADDRESS", show_envvar=True)
 @click.option("--service", default="", help="A service's full name: is it ready? Without: is the process alive?")
 @click.option("--timeout-ms", type=click.IntRange(min=1), default=1000, show_default=True)
@@ -44,7 +45,7 @@ def health(address: str, service: str, timeout_ms: int) -> None:
     click.echo("serving")
 
 
-@click.command()
+@click.command(epilog=example("replica status --bootstrap 127.0.0.1:9001,127.0.0.1:9002,127.0.0.1:9003"))
 @bootstrap_option
 @output_option
 @_timeout

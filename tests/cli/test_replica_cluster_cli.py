@@ -50,7 +50,7 @@ def replica(cluster: LocalCluster, command: str, *arguments: object) -> Result:
 def test_status_shows_every_replica(lone: LocalCluster) -> None:
     """status prints role, epoch, leader and offsets in the metadata log, as a table and as JSON."""
     table = replica(lone, "status")
-    (row,) = json.loads(replica(lone, "status", "--output", "json").output)
+    (row,) = json.loads(replica(lone, "status", "--format", "json").output)
     assert table.exit_code == 0
     assert (row["role"], row["leader_id"], row["error"]) == ("leader", 1, None)
     led = [line for line in lone.lines(ONE) if line["event"] == "role_changed" and line["log"] == str(METADATA_LOG)]
