@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nemesis.cli.exit import UnsupportedError
-from replica.cli.help import example
+from replica.cli.help import example, meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,10 @@ def story(name: str | None, only_list: bool, html: Path | None) -> None:
         _list_stories()
         return
     if name not in story_names():
-        raise click.BadParameter(f"there is no {name!r}; give one of {', '.join(story_names())}", param_hint="NAME")
+        likely = meant(name, story_names())
+        raise click.BadParameter(
+            f"there is no {name!r}{likely}: give one of {', '.join(story_names())}", param_hint="NAME"
+        )
     played = play(parse_scenario(story_text(name)))
     if html is None:
         click.echo(render_scenario(step.directive for step in played), nl=False)

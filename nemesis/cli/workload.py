@@ -17,6 +17,7 @@ from nemesis.faults.needs import Need
 from nemesis.systems.catalogue import HIGHWATER, READS, SETTINGS, SYSTEMS, UnknownSystemError, fetch, offer_of
 from nemesis.workload.catalogue import ON_OBJECTS, USUAL, WORKLOADS
 from nemesis.workload.workload import KEYS_DEFAULT, Workload
+from replica.cli.help import meant
 
 if TYPE_CHECKING:
     from nemesis.cluster.replica_options import ReplicaOptions
@@ -31,7 +32,7 @@ def _system(context: click.Context, parameter: click.Parameter, value: str) -> s
     try:
         offer_of(value)
     except UnknownSystemError as error:
-        raise click.BadParameter(str(error)) from None
+        raise click.BadParameter(f"{error}{meant(value, SYSTEMS)}") from None
     return value
 
 

@@ -236,7 +236,7 @@ def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -
     show(brokers, output)
 
 
-@cluster.command("unregister", epilog=example("replica cluster unregister 4"))
+@cluster.command("unregister", epilog=example("replica cluster unregister --broker-id 4"))
 @bootstrap_option
 @click.option("--broker-id", type=click.IntRange(min=0), required=True, help="A broker that is gone for good.")
 @timeout_option

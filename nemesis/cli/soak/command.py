@@ -46,7 +46,7 @@ def _must_see(context: click.Context, parameter: click.Parameter, value: str | N
 
 SECTIONS: Sections = {
     "Runs": ("file", "seeds", "fresh", "must_see", "test_count", "until_failure", "keep_all"),
-    **RUN_SECTIONS,
+    **{heading: [name for name in names if name != "seed"] for heading, names in RUN_SECTIONS.items()},
     "Judging": (*RUN_SECTIONS["Judging"], "output"),
 }
 
