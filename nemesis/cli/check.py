@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from nemesis.cli.check_file import FileOptions, check_file, file_options
 from nemesis.cli.check_objects import check_objects, check_runs
 from nemesis.cli.follow import follow_and_tell, follow_option, patience_option
-from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from nemesis.cli.verdicts import are_small, choose_engine, engine_option, judge_and_tell, junit_option, master_option
 from replica.cli.help import Command, example
 
 run_folder = click.argument(
@@ -75,7 +75,8 @@ def check(
     if len(here) < len(paths):
         if follow or options.names or not all(map(_is_run, here)):
             raise click.UsageError("a URL is that of a run: it is judged without options for files, and with runs only")
-        return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
+        chosen = choose_engine(engine, is_small=are_small(paths))
+        return check_runs(paths, engine=chosen, master=master, junit=junit)
     return _check_here(context, here, options, engine, master, follow=follow, patience=patience, junit=junit)
 
 
@@ -103,7 +104,8 @@ def _check_here(
         check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for a file; {path} is a folder, judged as a run")
-        return judge_and_tell(path.resolve(), engine=choose_engine(engine), master=master, junit=junit)
+        chosen = choose_engine(engine, is_small=are_small(paths))
+        return judge_and_tell(path.resolve(), engine=chosen, master=master, junit=junit)
     for name in ("engine", "master"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name}: for a run; {path} is a file, which this process judges")
@@ -122,6 +124,7 @@ def _check_many(
 ) -> int:
     """Runs are judged as runs, and all else by a model; not both at once."""
     runs = [path for path in paths if _is_run(path)]
+    chosen = choose_engine(engine, is_small=are_small(paths))
     if options.model is None or runs:
         for path in paths:
             if not path.is_dir():
@@ -129,8 +132,8 @@ def _check_many(
             check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for histories; these are runs")
-        return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
-    return check_objects(paths, options, engine=choose_engine(engine), master=master, junit=junit)
+        return check_runs(paths, engine=chosen, master=master, junit=junit)
+    return check_objects(paths, options, engine=chosen, master=master, junit=junit)
 
 
 @click.command(epilog=example("nemesis export store/append/latest --format edn"))

@@ -17,6 +17,7 @@ from nemesis.cli.check_file import FileOptions, check_kafka_options, model_named
 from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import check_workloads
 from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.progress import judging_shown
 from nemesis.cli.verdicts import SPARK, junit_written
 
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ def check_objects(
         check_kafka_options(options)
     if options.output is not None:
         _check_is_free(options.output)
-    click.echo(f"judging with {engine}", err=True)
     try:
         if options.model == KAFKA:
             return check_workloads(paths, options.format, options.output, engine=engine, master=master, junit=junit)
-        results = _judged(paths, options, engine=engine, master=master)
+        with judging_shown(engine):
+            results = _judged(paths, options, engine=engine, master=master)
     except (HistoryError, ModelError) as error:
         raise click.UsageError(str(error)) from error
     _tell(results, str(options.model))
@@ -71,12 +72,14 @@ def check_runs(folders: Sequence[Path | str], *, engine: str, master: str, junit
     if junit is not None and any(map(is_url, folders)):
         raise click.UsageError("--junit: of runs in folders, which it reads; these have URLs")
 
-    click.echo(f"judging with {engine}", err=True)
     named: dict[Path | str, Path | str] = {}
     for folder in folders:
         named.setdefault(folder if isinstance(folder, str) else folder.resolve(), folder)
     try:
-        judgements, unwritten = _judged_and_written(tuple(named), tuple(named.values()), engine=engine, master=master)
+        with judging_shown(engine):
+            judgements, unwritten = _judged_and_written(
+                tuple(named), tuple(named.values()), engine=engine, master=master
+            )
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     found = {judgement.verdict.value for judgement in judgements}

@@ -24,7 +24,14 @@ from nemesis.cli.exit import Exit
 from nemesis.cli.faults import drawn_schedule, flip_flop_option, nemesis_option
 from nemesis.cli.follow import check_can_follow, first_anomaly, followed
 from nemesis.cli.progress import progress_shown
-from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from nemesis.cli.verdicts import (
+    SMALL_OPERATIONS_MAX,
+    choose_engine,
+    engine_option,
+    judge_and_tell,
+    junit_option,
+    master_option,
+)
 from nemesis.cli.words import time_limit, variant_name
 from nemesis.cli.workload import cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
@@ -118,7 +125,8 @@ def run(
     if stop_at_anomaly and options.workload.name in ON_OBJECTS:
         name = options.workload.name
         raise click.UsageError(f"--stop-at-anomaly: the workload {name} is judged when the run is over")
-    chosen = choose_engine(engine)
+    operations = schedule.time_limit_s * options.rate
+    chosen = choose_engine(engine, is_small=operations <= SMALL_OPERATIONS_MAX)
     return record_and_judge(
         options, schedule, store=store, engine=chosen, master=master, junit=junit, stop_at_anomaly=stop_at_anomaly
     )

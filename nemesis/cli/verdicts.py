@@ -9,25 +9,30 @@ import json
 import os
 import re
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from nemesis.cli.exit import VERDICT_EXITS, UnsupportedError, refusal_of
+from nemesis.cli.progress import judging_shown
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement
 
 SPARK = "spark"
 LOCAL = "local"
+SMALL_OPERATIONS_MAX = 200_000
+SMALL_BYTES_MAX = 8 << 20
+"""So many operations of a run, or so many bytes of histories, are judged by this process where nobody says by what."""
 
 engine_option = click.option(
     "--engine",
     type=click.Choice([SPARK, LOCAL]),
-    help="What judges: Spark, or this process. Without: Spark where it can run.",
+    help="What judges: Spark, or this process. Without: this process what is small, the rest Spark where it can run.",
 )
 _MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|local-cluster\[[\d, ]+\]|yarn|(spark|sc|k8s)://.+")
 """What Spark takes for a master; it says so only when a JVM has been started, and ends that."""
@@ -61,11 +66,14 @@ junit_option = click.option(
 )
 
 
-def choose_engine(asked: str | None) -> str:
-    """The engine to judge with. Raises UnsupportedError when Spark was asked for and cannot run here."""
+def choose_engine(asked: str | None, *, is_small: bool = False) -> str:
+    """The engine to judge with: for what ``is_small`` this process, since Spark takes half a minute to begin.
+
+    Whoever names a master wants Spark. Raises UnsupportedError when Spark was asked for and cannot run here.
+    """
     from nemesis.pipeline import java_available
 
-    if asked == LOCAL:
+    if asked == LOCAL or (asked is None and is_small and not _names_master()):
         return LOCAL
     available, reason = java_available()
     if available:
@@ -74,6 +82,26 @@ def choose_engine(asked: str | None) -> str:
         raise UnsupportedError(f"Spark cannot run here: {reason}; or judge in this process with --engine local")
     click.echo(f"Spark cannot run here, so this process judges: {reason}", err=True)
     return LOCAL
+
+
+def _names_master() -> bool:
+    source = click.get_current_context().get_parameter_source("master")
+    return source not in (None, ParameterSource.DEFAULT)
+
+
+def are_small(paths: Iterable[Path | str]) -> bool:
+    """Whether all that is in these files and folders is judged faster here than Spark begins. No URL is."""
+    total = 0
+    for path in paths:
+        if isinstance(path, str):
+            return False
+        recorded = path / "history" if (path / "history").is_dir() else path
+        for file in recorded.rglob("*") if recorded.is_dir() else (recorded,):
+            with suppress(OSError):  # It went meanwhile; whoever reads it says so.
+                total += file.stat().st_size
+        if total > SMALL_BYTES_MAX:
+            return False
+    return True
 
 
 def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None = None) -> int:
@@ -85,9 +113,9 @@ def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None
     from nemesis.history import HistoryError
     from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
 
-    click.echo(f"judging with {engine}", err=True)
     try:
-        judgement = judge_run(folder, engine=engine, master=master)
+        with judging_shown(engine):
+            judgement = judge_run(folder, engine=engine, master=master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     except EngineUnavailableError as error:

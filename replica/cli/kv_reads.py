@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @store_options
 def get(store: Store, key: str, revision: int | None, output: str, read_from: ReadFrom) -> None:
     """Print the value of KEY. Exits with 1 if there is no such key."""
-    answer = store.run(lambda client: client.get(fsencode(key), revision=revision, read_from=read_from))
+    answer = store.run(lambda client: client.get_revised(fsencode(key), revision=revision, read_from=read_from))
     found = answer.result.found
     if found is None:
         raise click.ClickException(f"there is no key {key!r} at revision {revision or answer.revision}")
