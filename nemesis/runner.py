@@ -54,7 +54,7 @@ DISAGREED_S_MAX = 5.0
 """How long the final read of each log may take where the replicas did not agree: it may never end."""
 SHARD_S = 2.0
 """How often the history is written out: no more than this is lost when the harness is killed."""
-VERSIONED = ("highwater", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
+VERSIONED = ("highwater-log", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
 SMALL_SEGMENT_BYTES = 32_768
 """Where disks are broken: so small that new files are begun, and their names can be lost, while others write."""
 SERVER_IN_HAND = ("-m", "nemesis.variants.server")

@@ -21,6 +21,7 @@ from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import judged_as_kafka, tell_kafka
 from nemesis.cli.exit import VERDICT_EXITS
 from nemesis.cli.verdicts import junit_written
+from replica.cli.help import meant
 
 if TYPE_CHECKING:
     from nemesis.formats.reading import ReadHistory
@@ -55,13 +56,37 @@ class FileOptions:
         return [f"--{name.replace('_', '-')}" for name, value in given if value not in (None, False)]
 
 
+def _model(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Look whether there is such a model, before a history is read. Where a class is, the model's own file says."""
+    del context, parameter
+    if value is None or ":" in value or value == KAFKA:
+        return value
+    known = _model_names()
+    if value not in known:
+        raise click.BadParameter(
+            f"there is no model {value!r}{meant(value, known)}: give one of {', '.join(known)}, or the module:Class of "
+            "one of your own"
+        )
+    return value
+
+
+def _model_names() -> list[str]:
+    """The models by name, and what is judged otherwise."""
+    from nemesis.linearizability.models.registry import model_names
+
+    return sorted({*model_names(), KAFKA})
+
+
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that judges files, in the order of its help."""
     options = (
-        click.option("--model", metavar="NAME", help="Of histories: the model that their objects should be like."),
         click.option(
-            "--format", type=click.Choice(FORMATS), help="Of histories: their format. Without: as each begins."
+            "--model",
+            metavar="NAME",
+            callback=_model,
+            help=f"The model that their objects should be like, such as register or kv; {KAFKA} for logs.",
         ),
+        click.option("--format", type=click.Choice(FORMATS), help="Their format. Without: as each begins."),
         click.option("--initial", metavar="VALUE", help="What a register holds at first, as EDN.  [default: nil]"),
         click.option("--failed-cas-is-read", is_flag=True, help="A failed compare-and-set met another value."),
         click.option(
@@ -106,9 +131,9 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
         _tell_key(judgement, model)
     _tell_summary(history, model, judgements)
     verdict = verdict_of(judgements)
+    click.echo(f"verdict: {verdict}")
     if options.output is not None:
         _write_json(options.output, _as_json(history, model, judgements, verdict, options))
-    click.echo(f"verdict: {verdict}")
     bad = [judgement for judgement in judgements if judgement.verdict.value != "valid"]
     _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
     if options.html is not None:
@@ -176,12 +201,11 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
 
 def model_named(options: FileOptions, *, is_porcupine: bool = False) -> Model:
     """The model that was asked for. Raises UsageError where there is none, or it does not take the options."""
-    from nemesis.linearizability.models.registry import UnknownModelError, load_model, model_names
+    from nemesis.linearizability.models.registry import UnknownModelError, load_model
     from nemesis.linearizability.models.text_store import TextStore
 
     if options.model is None:
-        names = ", ".join(model_names())
-        raise click.UsageError(f"a file is judged by a model: give --model, one of {names}")
+        raise click.UsageError(f"a file is judged by a model: give --model, one of {', '.join(_model_names())}")
     if options.model == TextStore.name or (is_porcupine and options.model == "kv"):
         if options.initial is not None or options.failed_cas_is_read:
             raise click.UsageError(f"the model {TextStore.name} takes neither --initial nor --failed-cas-is-read")

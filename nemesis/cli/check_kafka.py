@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.progress import judging_shown
 from nemesis.cli.verdicts import junit_written
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def check_workloads(
     if not files:
         raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
     known = None if format is None else Format(format)
-    results = judge_workloads(files, format=known, engine=engine, master=master)
+    with judging_shown(engine):
+        results = judge_workloads(files, format=known, engine=engine, master=master)
     _tell_all(results)
     if output is not None:
         write_workloads(results, output)
