@@ -63,7 +63,9 @@ def test_every_rpc_is_told() -> None:
     for file in rpcs.described():
         names |= {f"## {service.name}\n" for service in file.service}
         names |= {f"| `{method.name}` |" for service in file.service for method in service.method}
-        names |= {f"### {each.name}\n" for each in (*file.message_type, *file.enum_type)}
+        names |= {f"### {each.name}\n" for each in file.message_type} | {
+            f"### {each.name}\n" for each in file.enum_type
+        }
     assert {name for name in names if name not in text} == set()
     assert "| `CreateTopic` | [`CreateTopicRequest`](#createtopicrequest) " in text
     assert "| Create a topic. |" in text

@@ -1,4 +1,4 @@
-"""The documentation's site: it is built without a warning, needs no network, and a browser has nothing to complain of."""
+"""The documentation's site: it is built without a warning, needs no network, and no browser complains of it."""
 
 from __future__ import annotations
 
