@@ -13,9 +13,8 @@ from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.errors import UnsupportedError
 from nemesis.history.events import METADATA_LOG
 from nemesis.systems import catalogue, programs
-from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, offer_of, page_table
+from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, offer_of
 from nemesis.workload.catalogue import WORKLOADS
-from nemesis.workload.catalogue import page_table as workload_table
 
 LIBRARIES = tuple(library for entry in SYSTEMS.values() for library in entry.offer.libraries)
 
@@ -117,10 +116,3 @@ def test_a_system_offers_what_its_clients_can_do() -> None:
         "redis": ("register", "set", "counter"),
         "kafka": ("append",),
     }
-
-
-def test_the_page_has_the_tables(pytestconfig: pytest.Config) -> None:
-    """The documentation lists systems and workloads as they say of themselves."""
-    docs = pytestconfig.rootpath / "docs"
-    assert f"\n{page_table()}\n\n" in (docs / "systems.md").read_text(encoding="utf-8")
-    assert f"\n{workload_table()}\n\n" in (docs / "nemesis.md").read_text(encoding="utf-8")
