@@ -29,7 +29,7 @@ def index(store: Path, folder: Path, without_reports: bool) -> None:
     try:
         from nemesis.serve.static_folder import write_static
     except ImportError as error:
-        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater[serve]'") from error
+        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater-log[serve]'") from error
     try:
         count = write_static(store, folder, with_reports=not without_reports)
     except NotADirectoryError as error:

@@ -49,7 +49,7 @@ def serve(store: Path, host: str, port: int, names: tuple[str, ...]) -> None:
 
         from nemesis.serve.application import application
     except ImportError as error:
-        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater[serve]'") from error
+        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater-log[serve]'") from error
     try:
         app = application(store, names=names)
     except NotADirectoryError as error:

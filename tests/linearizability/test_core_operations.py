@@ -210,7 +210,7 @@ def test_what_the_object_does_not_have_and_failed_changes_no_verdict() -> None:
 def test_evidence_is_looked_for_in_so_many_objects_as_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many objects that are wrong each has its verdict and a reason; only the shortest few have their evidence."""
     asked: list[int] = []
-    core_of = evidence.core_of
+    core_of = core_operations.core_of
 
     def noted(*given: Any) -> core_operations.CoreOperations | None:
         asked.append(1)
