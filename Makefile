@@ -84,7 +84,7 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/linearizability.py --output store/bench-linearizability.json
 	$(BIN)/python benchmarks/planted.py --output store/bench-planted.json
 	$(BIN)/python benchmarks/pipeline.py --output store/bench-pipeline.json
-	$(BIN)/python -m benchmarks.pipeline_memory --operations 400000 --runs 1000 --output store/bench-pipeline-memory.json
+	$(BIN)/python -m benchmarks.pipeline_memory --operations 350000 --runs 1000 --output store/bench-pipeline-memory.json
 	$(BIN)/python benchmarks/topics_as_tables.py --output store/bench-tables.json
 	$(BIN)/python benchmarks/group_restart.py --output store/bench-groups.json
 	$(BIN)/python -m benchmarks.group_snapshot --output store/bench-snapshots.json

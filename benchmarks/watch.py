@@ -18,10 +18,10 @@ EVERY_S = 0.5
 
 
 class Watch:
-    """The peaks, in bytes, of memory (of all processes, of one Python process) and of what is in ``folder``."""
+    """The peaks, in bytes, of memory (of all processes, of one Python process, of one JVM), and of ``folder``."""
 
     def __init__(self, folder: Path) -> None:
-        self.peak = self.peak_python = self.peak_disk = 0
+        self.peak = self.peak_python = self.peak_java = self.peak_disk = 0
         self._folder = folder
         self._cpu: dict[int, float] = {}
         self._over = threading.Event()
@@ -40,6 +40,8 @@ class Watch:
             total += size
             if "python" in name:
                 self.peak_python = max(self.peak_python, size)
+            elif name == "java":
+                self.peak_java = max(self.peak_java, size)
         self.peak = max(self.peak, total)
         self.peak_disk = max(self.peak_disk, disk_bytes(self._folder))
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +26,8 @@ from nemesis.workload.catalogue import USUAL, workload_of
 from nemesis.workload.workload import Workload
 
 RUNS_MAX = 100_000
+OPENED_AT_ONCE = 16
+"""So many folders are looked into at a time."""
 Listing = Callable[[Path, Kind], ShardListing]
 
 
@@ -90,7 +94,9 @@ def open_runs(folders: Sequence[Path], listing: Listing = list_shards) -> tuple[
     resolved = list(dict.fromkeys(folder.resolve() for folder in folders))
     if not 1 <= len(resolved) <= RUNS_MAX:
         raise ValueError(f"{len(resolved)} runs to judge: give 1 to {RUNS_MAX} run folders")
-    return tuple(_opened(folder, run_id, listing) for folder, run_id in zip(resolved, _names(resolved), strict=True))
+    # Each of them waits for its file system some dozen times, which may be a network away.
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        return tuple(pool.map(partial(_opened, listing=listing), resolved, _names(resolved)))
 
 
 def _opened(folder: Path, run_id: str, listing: Listing) -> RunFolder:

@@ -45,6 +45,8 @@ _OF_SHORT_JOBS = (
 )
 """A JVM of this machine lives for a job of seconds, and Python does the work: what is optimised has to run ten times as
 often first as it does elsewhere, and memory is collected without threads of its own."""
+LISTING_TASKS_MAX = 64
+"""In how many tasks Spark looks for the files of a corpus; it would use one for each file, up to ten thousand."""
 CONNECT_S_MAX = 10.0
 """How long a master may take to answer at all. Spark itself would ask for a minute, a Spark Connect client for ten."""
 
@@ -96,6 +98,7 @@ def settings(master: str) -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(LISTING_TASKS_MAX),
     }
     if not is_local(master):
         return common

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,8 +12,10 @@ import pytest
 
 from nemesis.checks import Verdict
 from nemesis.history import EventType, HistoryEvent
+from nemesis.history.schemas import Kind
 from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import Judgement, judge_run, judge_runs
+from nemesis.pipeline.session import LISTING_TASKS_MAX
 from nemesis.workload.register import RegisterWorkload
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate
@@ -184,12 +187,30 @@ def test_each_event_is_moved_once(spark: SparkSession, tmp_path: Path) -> None:
 
 def moved_records(spark: SparkSession) -> int:
     """How many records all stages so far have read from shuffles."""
+    return sum(int(stage.shuffleReadRecords()) for stage in stages_of(spark))
+
+
+def stages_of(spark: SparkSession) -> list[Any]:
+    """All stages so far, as Java knows them."""
     context, java = spark.sparkContext, spark._jvm
     assert java is not None
     assert context._gateway is not None
     none, quantiles = java.java.util.ArrayList(), context._gateway.new_array(java.double, 0)
     stages = context._jsc.sc().statusStore().stageList(none, False, False, quantiles, none)
-    return sum(int(stages.apply(place).shuffleReadRecords()) for place in range(stages.size()))
+    return [stages.apply(place) for place in range(stages.size())]
+
+
+def test_a_corpus_takes_no_task_for_each_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Files are looked for in so many tasks at most, however many runs there are, once for each table."""
+    first = record_run(tmp_path / "0", cluster_run())
+    folders = [first, *(shutil.copytree(first, tmp_path / str(number)) for number in range(1, 80))]
+    before = len(stages_of(spark))
+    judgements = judge_runs(folders, spark=spark)
+    stages = sorted(stages_of(spark), key=lambda stage: int(stage.stageId()))[before:]
+    assert [judgement.stats.acked_checked for judgement in judgements] == [judgements[0].stats.acked_checked] * 80
+    tasks = [int(stage.numTasks()) for stage in stages if stage.name().startswith("parquet")]
+    assert len(tasks) == len(Kind), "one job looks for the files of a table"
+    assert max(tasks) <= LISTING_TASKS_MAX
 
 
 def test_the_bytes_are_the_same_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
-import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +16,6 @@ import pytest
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.models.registry import load_model
-from nemesis.pipeline import java_available
 from nemesis.pipeline.corpora.bucket import Task
 from nemesis.pipeline.corpora.engine import judge_store
 from nemesis.pipeline.corpora.histories import Reading, judge_histories
@@ -30,14 +23,13 @@ from nemesis.pipeline.corpora.on_spark import hot_in_order, plan_of
 from nemesis.pipeline.corpora.pieces import in_tasks, pieces_of
 from nemesis.pipeline.corpora.store import files_of
 from tests.pipeline.corpora import write_corpus
+from tests.pipeline.jvms import SHORT_LIVED, spark_class, started
 from tests.pipeline.stores import SMALL, mixed, sequence, write_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For JVMs of one small job each, up to four at a time: to optimise their code is most of what they would do."""
 
 
 @pytest.mark.spark
@@ -108,53 +100,18 @@ def _rows_on(master: str, store: Path, **environment: str) -> object:
     return json.loads(done.stdout)
 
 
-@contextmanager
-def _started(command: list[str], folder: Path, ready: str, **environment: str) -> Iterator[str]:
-    """A process of Spark's; what its log says where it says that it is ready.
-
-    It is ended at the end, with all that it has started: some of Spark's scripts wait for a JVM of theirs.
-    """
-    log = folder / f"{len(list(folder.glob('*.log')))}.log"
-    settings = (
-        os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | SHORT_LIVED | environment
-    )
-    with (
-        log.open("w") as out,
-        subprocess.Popen(command, stdout=out, stderr=out, env=settings, cwd=folder, start_new_session=True) as process,
-    ):
-        try:
-            deadline = time.monotonic() + 300
-            while (said := re.search(ready, log.read_text())) is None:
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.2)
-            yield said.group()
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(60)
-
-
-def _spark_class() -> str:
-    available, reason = java_available()
-    if not available:
-        pytest.skip(reason)
-    found = shutil.which("spark-class", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    assert found is not None, "pyspark brings spark-class"
-    return found
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_a_standalone_cluster(tmp_path: Path) -> None:
     """A master and a worker, started from the pip package, give the rows that this process gives."""
-    command = _spark_class()
+    command = spark_class()
     store = write_store(tmp_path / "store", mixed(40))
     here = judge_store(store, CasRegister(), sizes=SMALL, engine="local")
     deploy = "org.apache.spark.deploy"
     loopback = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     with (
-        _started([command, f"{deploy}.master.Master", *loopback], tmp_path, r"spark://127\.0\.0\.1:\d+") as master,
-        _started(
+        started([command, f"{deploy}.master.Master", *loopback], tmp_path, r"spark://127\.0\.0\.1:\d+") as master,
+        started(
             [command, f"{deploy}.worker.Worker", *loopback, "-c", "2", "-m", "1g", "-d", str(tmp_path), master],
             tmp_path,
             "Successfully registered with master",
@@ -170,7 +127,7 @@ def test_a_standalone_cluster(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("grpc_status") is None, reason="Spark Connect needs grpcio-status: pyspark[connect]")
 def test_spark_connect(tmp_path: Path) -> None:
     """A thin client of a Spark Connect server gets the rows that this process gives."""
-    _spark_class()
+    spark_class()
     store = write_store(tmp_path / "store", mixed(40))
     here = judge_store(store, CasRegister(), sizes=SMALL, engine="local")
     spec = find_spec("pyspark")
@@ -180,7 +137,7 @@ def test_spark_connect(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     command = ["bash", str(start), "--master", "local[2]", "--conf", f"spark.connect.grpc.binding.port={port}"]
-    with _started(command, tmp_path, "Spark Connect server started", SPARK_NO_DAEMONIZE="1"):
+    with started(command, tmp_path, "Spark Connect server started", SPARK_NO_DAEMONIZE="1"):
         there = _rows_on(f"sc://127.0.0.1:{port}", store)
 
     assert there == [here.keys.to_pylist(), here.anomalies.to_pylist()]
