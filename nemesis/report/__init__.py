@@ -6,7 +6,9 @@ the data, file by file: ``folder`` (the run folder's tables and documents, and w
 ``final_logs``, ``evidence``, ``lost_records``, ``judgement``, ``headlines`` and ``narrative`` (verdict, promises,
 anomalies, and what happened) -> ``data`` (all of it as one frozen ``RunView`` of ``values``) -> ``figures`` and
 ``legend`` (plotly) -> ``page`` (HTML through a template with autoescape), and ``text`` for a terminal. Histories of
-other systems have a page of their own: ``conviction`` -> ``conviction_page``.
+other systems have a page of their own: ``conviction`` -> ``conviction_page``, and ``conviction_cycle`` and
+``conviction_offsets`` -> ``conviction_kafka``; the report has the same pictures, and ``conviction_logs``, by way of
+``conviction_run``.
 """
 
 from __future__ import annotations
