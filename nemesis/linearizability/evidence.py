@@ -15,7 +15,7 @@ from functools import partial
 from nemesis.linearizability import search
 from nemesis.linearizability.beam import Answer
 from nemesis.linearizability.case import RULES, Case, case_of, register_walk
-from nemesis.linearizability.core_operations import CoreOperations, can_be_unknown, core_of
+from nemesis.linearizability.core_operations import CoreOperations, can_be_unknown, core_of, forgotten
 from nemesis.linearizability.counterexample import doubt_of
 from nemesis.linearizability.forms import EVER, RegisterForm, RegisterKind
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
@@ -119,8 +119,9 @@ class _Questions:
 
 
 def _without_unseen(case: Case, operations: Sequence[Operation]) -> Sequence[Operation]:
-    """The history without unknown operations that explain nothing."""
-    seen = _seen(case_of(case.key, operations, case.model, case.budget))
+    """The history without unknown operations that explain nothing, also if what is known to have failed had not."""
+    undone = [forgotten(operation) for operation in operations if operation.outcome is Outcome.FAIL]
+    seen = _seen(case_of(case.key, [*operations, *undone], case.model, case.budget))
     return [op for op in operations if op.outcome is not Outcome.INFO or op.invoked in seen]
 
 

@@ -7,7 +7,8 @@ marks), ``log_views`` (each log over time), ``final_logs``, ``evidence``, ``lost
 and ``narrative`` (verdict, promises, anomalies, and what happened) -> ``data`` (all of it as one frozen ``RunView`` of
 ``values``) -> ``figures`` (what is drawn, as data for the page's own scripts) and ``legend`` -> ``page`` (HTML through
 a template with autoescape), and ``text`` for a terminal. Histories of other systems have a page of their own:
-``conviction`` -> ``conviction_page``.
+``conviction`` -> ``conviction_page``, and ``conviction_cycle`` and ``conviction_offsets`` -> ``conviction_kafka``; the
+report has the same pictures, and ``conviction_logs``, by way of ``conviction_run``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ verifying concurrent objects" (1993).
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -132,14 +133,22 @@ SPECS: dict[str, tuple[Spec, Any]] = {
 """Each object's specification, and its first state."""
 
 
-def linearizable(operations: Iterable[Operation], model: str, *, strict_cas: bool = False, initial: Any = None) -> bool:
+def linearizable(
+    operations: Iterable[Operation],
+    model: str,
+    *,
+    strict_cas: bool = False,
+    initial: Any = None,
+    few_unknown: bool = False,
+) -> bool:
     """Whether some order explains every answer; ``strict_cas``: a failed compare-and-set saw another value.
 
-    ``initial`` is the first state, if it is not that of the specification.
+    ``initial`` is the first state, if it is not that of the specification. With ``few_unknown`` orders with few of the
+    unknown operations are tried before those with more: where most are unknown and states are few, there is an end.
     """
     spec, state = SPECS[model]
     asked = [op for op in operations if _counts(op, strict_cas)]
-    return _search(spec, state if initial is None else initial, asked)
+    return _search(spec, state if initial is None else initial, asked, few_unknown=few_unknown)
 
 
 def states(operations: Iterable[Operation], model: str, *, strict_cas: bool = False) -> list[Any]:
@@ -175,26 +184,32 @@ def _says_something(op: Operation, strict_cas: bool) -> bool:
     return op.f.startswith("cas") and (strict_cas or op.result is not None)
 
 
-def _search(spec: Spec, state: Any, asked: Sequence[Operation]) -> bool:
-    """Whether all that is known to have happened can have; what was tried in vain is not tried again."""
-    tried: set[tuple[int, Any]] = set()
+def _search(spec: Spec, state: Any, asked: Sequence[Operation], *, few_unknown: bool) -> bool:
+    """Whether all that is known to have happened can have.
 
-    def goes_on(state: Any, done: int) -> bool:
-        if (done, state) in tried:
-            return False
-        tried.add((done, state))
+    What was reached before with some of the unknown operations is not tried again with these and more.
+    """
+    unknown = sum(1 << k for k, op in enumerate(asked) if op.outcome is Outcome.INFO)
+    tried: dict[tuple[int, Any], list[int]] = {}
+    todo = deque([(state, 0)])
+    while todo:
+        state, done = todo.popleft()
+        before = tried.setdefault((done & ~unknown, state), [])
+        if any(used & done == used for used in before):
+            continue
+        before.append(done & unknown)
         left = [k for k in range(len(asked)) if not done >> k & 1]
         first_return = min((end for k in left if (end := asked[k].returned) is not None), default=None)
         if first_return is None:
             return True
-        for k in left:
+        for k in reversed(left):
             if asked[k].invoked <= first_return:
                 after = _after(spec, state, asked[k])
-                if after is not None and goes_on(after[0], done | 1 << k):
-                    return True
-        return False
-
-    return goes_on(state, 0)
+                if after is not None and few_unknown and unknown >> k & 1:
+                    todo.append((after[0], done | 1 << k))
+                elif after is not None:
+                    todo.appendleft((after[0], done | 1 << k))
+    return False
 
 
 def _states(spec: Spec, state: Any, left: Sequence[Operation]) -> Iterator[Any]:
