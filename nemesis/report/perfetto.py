@@ -2,7 +2,7 @@
 
 Owns what becomes a track. Clients and what a replica is to a log are slices of threads, which never overlap; faults,
 which may, are asynchronous; a high watermark is a counter; whatever else a replica has told is an instant.
-Source: the Trace Event Format, which Perfetto and ``chrome://tracing`` read. Its times are microseconds.
+Source: the Trace Event Format, which Perfetto, ``chrome://tracing`` and DevTools read. Its times are microseconds.
 """
 
 from __future__ import annotations

@@ -120,5 +120,5 @@ def test_what_overlaps_is_found() -> None:
     """The measure of these tests sees a thread of which two slices overlap, and an event that lacks its time."""
     thread = {"pid": 1, "tid": 1, "cat": "x", "name": "x", "args": {}}
     slices = [thread | {"ph": "X", "ts": 0, "dur": 5}, thread | {"ph": "X", "ts": 4, "dur": 5}]
-    assert len(problems([thread | {"ph": "M"}, *slices])) == 1
-    assert len(problems([thread | {"ph": "M"}, thread | {"ph": "C"}])) == 1
+    assert len(problems([thread | {"ph": "M", "ts": 0}, *slices])) == 1
+    assert len(problems([thread | {"ph": "M", "ts": 0}, thread | {"ph": "C"}])) == 1
