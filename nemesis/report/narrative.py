@@ -8,7 +8,7 @@ cause unknown where they are silent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED
@@ -26,7 +26,7 @@ from nemesis.report.values import AnomalyView, Fault, Judgement, LostRecord, Ope
 WITH_LIVES = frozenset({LOST_WRITE.name, DIVERGED_LOG.name, COMMITTED_TRUNCATED.name, INCONSISTENT_OFFSETS.name})
 """The anomalies that are about records which some replica no longer has, or should not have."""
 SENTENCES_MAX = 10
-TURNS_MAX = 6
+TURNS_MAX = 7
 """So many turns of one anomaly's records are told."""
 NOWHERE = -1
 OPERATIONS_MAX = 3
@@ -92,7 +92,12 @@ class Narrator:
     def life(self, anomaly: AnomalyView) -> tuple[str, ...]:
         """What befell the records at the offsets of an anomaly; nothing where it has none, or nobody has told."""
         focus = self._of_anomaly(anomaly)
-        return () if focus is None else tuple(_bounded(self._turns(focus), TURNS_MAX))
+        if focus is None:
+            return ()
+        turns = self._turns(focus)
+        if focus.span.epoch is not None:
+            turns.append(_acknowledged(focus, self._lives[focus.log]))
+        return tuple(_bounded([*turns, *self._struck(focus, turns)], TURNS_MAX))
 
     def _of_lost(self, judgement: Judgement) -> Focus | None:
         """The log that has lost most, from the first to the last acknowledgement of what is lost.
@@ -129,8 +134,9 @@ class Narrator:
         if anomaly.anomaly == COMMITTED_TRUNCATED.name:
             last -= 1
         start_s = min(moments) if moments else life.appended_s(first, anomaly.replicas)
-        acknowledged = life.acknowledgements.first_at(first) if anomaly.anomaly == LOST_WRITE.name else None
-        span = Span(first=first, last=last, start_s=start_s, epoch=None if acknowledged is None else acknowledged.epoch)
+        span = Span(first=first, last=last, start_s=start_s)
+        if anomaly.anomaly == LOST_WRITE.name:
+            span = next((own for own in _acknowledgements(anomaly, life) if own.first == first), span)
         return Focus(log=life.log, span=span, end_s=max(moments, default=start_s), anomaly=anomaly)
 
     def _life_of(self, anomaly: AnomalyView) -> LogLife | None:
@@ -151,7 +157,7 @@ class Narrator:
     def _struck(self, focus: Focus, turns: Sequence[Turn]) -> Iterator[Turn]:
         """The faults that went on meanwhile, and struck somebody of whom is told."""
         concerned = {turn.replica_id for turn in turns}
-        end_s = max(turn.time_s for turn in turns)
+        end_s = max([focus.end_s, *(turn.time_s for turn in turns)])
         leader = self._lives[focus.log].leader_of(focus.span)
         leader_id = None if leader is None else leader.replica_id
         for fault in self._faults:
@@ -169,6 +175,20 @@ def _fault(fault: Fault, leader_id: int | None, log: str) -> Turn:
     comma = "," if leading and until else ""
     sentence = f"{fault.start_s:.1f} s: {fault.name} struck {whom}{leading}{comma}{until}."
     return Turn(time_s=fault.start_s, sentence=sentence, weight=Weight.FAULT, replica_id=-1)
+
+
+def _acknowledgements(anomaly: AnomalyView, life: LogLife) -> Iterable[Span]:
+    """Those of the appends that an anomaly names."""
+    values = {op.value for op in anomaly.operations if op.f == APPEND and op.value.lstrip("-").isdigit()}
+    return life.acknowledgements.spans(set(map(int, values))).values()
+
+
+def _acknowledged(focus: Focus, life: LogLife) -> Turn:
+    leader = life.leader_of(focus.span)
+    by = "" if leader is None else f" by replica {leader.replica_id}"
+    where = f"offset {focus.span.first} of {focus.log}"
+    sentence = f"{focus.span.start_s:.1f} s: {where} was acknowledged{by} in epoch {focus.span.epoch}."
+    return Turn(time_s=focus.span.start_s, sentence=sentence, weight=Weight.CAUSE, replica_id=-1)
 
 
 def _in_question(focus: Focus, life: LogLife) -> Turn:
