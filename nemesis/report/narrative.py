@@ -38,7 +38,8 @@ VALUE_CHARACTERS_MAX = 40
 class Focus:
     """The log that the story is of, its offsets that are in question, and when they came to be so.
 
-    ``lost`` is how many acknowledged records of it are lost, 0 where only something else is wrong: ``anomaly``.
+    ``lost`` is how many of the records that one leader has acknowledged are lost, 0 where it is only something else
+    that is wrong: the ``anomaly``.
     """
 
     log: str
@@ -100,7 +101,7 @@ class Narrator:
         return tuple(_bounded([*turns, *self._struck(focus, turns)], TURNS_MAX))
 
     def _of_lost(self, judgement: Judgement) -> Focus | None:
-        """The log that has lost most, from the first to the last acknowledgement of what is lost.
+        """The log that has lost most, and its epoch of which that is, from the first to the last acknowledgement of it.
 
         Where two of its logs part as well, that is of the story.
         """
@@ -114,10 +115,13 @@ class Narrator:
         found = sorted((span for record, span in told.items() if record in records), key=lambda span: span.start_s)
         if not found:
             return None
-        offsets = [offset for _, offset in records]
+        # What one leader has acknowledged has one story.
+        epoch = Counter(span.epoch for span in found).most_common(1)[0][0]
+        found = [span for span in found if span.epoch == epoch]
+        offsets = [span.first for span in found]
         span = replace(found[0], first=min(offsets), last=max(offsets))
         parted = (one for one in judgement.anomalies if (one.anomaly, one.topic_partition) == (DIVERGED_LOG.name, log))
-        return Focus(log=log, span=span, lost=len(records), end_s=found[-1].start_s, anomaly=next(parted, None))
+        return Focus(log=log, span=span, lost=len(found), end_s=found[-1].start_s, anomaly=next(parted, None))
 
     def _of_anomaly(self, anomaly: AnomalyView) -> Focus | None:
         """What an anomaly is about, from the first to the last of the operations that show it.
@@ -193,13 +197,14 @@ def _acknowledged(focus: Focus, life: LogLife) -> Turn:
 
 def _in_question(focus: Focus, life: LogLife) -> Turn:
     span = focus.span
-    during = f"From {span.start_s:.1f} s to {focus.end_s:.1f} s"
+    start, end = f"{span.start_s:.1f}", f"{focus.end_s:.1f}"
+    during = f"At {start} s" if start == end else f"From {start} s to {end} s"
     leader = life.leader_of(span)
     who = "a leader" if leader is None else f"replica {leader.replica_id}"
     where = f"at offset {span.first}" if span.first == span.last else f"at offsets {span.first} to {span.last}"
     if focus.lost:
-        writes = "1 write" if focus.lost == 1 else f"{focus.lost:,} writes"
-        sentence = f"{during} {who} acknowledged {writes} to {focus.log} {where} that are lost."
+        writes, are = ("1 write", "is") if focus.lost == 1 else (f"{focus.lost:,} writes", "are")
+        sentence = f"{during} {who} acknowledged {writes} to {focus.log} {where} that {are} lost."
     elif focus.anomaly is not None and focus.anomaly.operations:
         of = f"of {focus.anomaly.topic_partition}" + ("" if span.first == NOWHERE else f" {where}")
         sentence = f"{during} the operations ran that show {focus.anomaly.anomaly} {of}."
@@ -255,8 +260,11 @@ def _unexplained(focus: Focus, turns: Sequence[Turn]) -> list[str]:
 
 
 def _elsewhere(lost: Sequence[LostRecord], focus: Focus) -> list[str]:
-    others = Counter(record.topic_partition for record in lost if record.topic_partition != focus.log)
-    if not others:
-        return []
-    logs = "1 other log" if len(others) == 1 else f"{len(others)} other logs"
-    return [f"{sum(others.values()):,} more acknowledged writes are lost of {logs}."]
+    """How much more is lost than the story is of."""
+    others = Counter(record.topic_partition for record in lost)
+    here = others.pop(focus.log, 0) - focus.lost if focus.lost else 0
+    told = [f"{here:,} of {focus.log} in other epochs"] if here > 0 else []
+    if others:
+        logs = "1 other log" if len(others) == 1 else f"{len(others)} other logs"
+        told.append(f"{others.total():,} of {logs}")
+    return [f"More acknowledged writes are lost: {', '.join(told)}."] if told else []
