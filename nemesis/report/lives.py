@@ -83,11 +83,6 @@ class Acknowledgements:
         rows = np.flatnonzero(np.isin(self.value, np.asarray(sorted(values), np.int64)))
         return {(int(self.value[row]), int(self.offset[row])): self._span(int(row)) for row in rows}
 
-    def first_at(self, offset: int) -> Span | None:
-        """What was acknowledged first at an offset."""
-        rows = np.flatnonzero(self.offset == offset)
-        return self._span(int(rows[np.argmin(self.time_s[rows])])) if len(rows) else None
-
     def _span(self, row: int) -> Span:
         offset, epoch = int(self.offset[row]), int(self.epoch[row])
         start_s = float(self.time_s[row])

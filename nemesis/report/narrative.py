@@ -8,7 +8,7 @@ cause unknown where they are silent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED
@@ -26,7 +26,7 @@ from nemesis.report.values import AnomalyView, Fault, Judgement, LostRecord, Ope
 WITH_LIVES = frozenset({LOST_WRITE.name, DIVERGED_LOG.name, COMMITTED_TRUNCATED.name, INCONSISTENT_OFFSETS.name})
 """The anomalies that are about records which some replica no longer has, or should not have."""
 SENTENCES_MAX = 10
-TURNS_MAX = 6
+TURNS_MAX = 7
 """So many turns of one anomaly's records are told."""
 NOWHERE = -1
 OPERATIONS_MAX = 3
@@ -38,7 +38,8 @@ VALUE_CHARACTERS_MAX = 40
 class Focus:
     """The log that the story is of, its offsets that are in question, and when they came to be so.
 
-    ``lost`` is how many acknowledged records of it are lost, 0 where only something else is wrong: ``anomaly``.
+    ``lost`` is how many of the records that one leader has acknowledged are lost, 0 where it is only something else
+    that is wrong: the ``anomaly``.
     """
 
     log: str
@@ -92,10 +93,15 @@ class Narrator:
     def life(self, anomaly: AnomalyView) -> tuple[str, ...]:
         """What befell the records at the offsets of an anomaly; nothing where it has none, or nobody has told."""
         focus = self._of_anomaly(anomaly)
-        return () if focus is None else tuple(_bounded(self._turns(focus), TURNS_MAX))
+        if focus is None:
+            return ()
+        turns = self._turns(focus)
+        if focus.span.epoch is not None:
+            turns.append(_acknowledged(focus, self._lives[focus.log]))
+        return tuple(_bounded([*turns, *self._struck(focus, turns)], TURNS_MAX))
 
     def _of_lost(self, judgement: Judgement) -> Focus | None:
-        """The log that has lost most, from the first to the last acknowledgement of what is lost.
+        """The log that has lost most, and its epoch of which that is, from the first to the last acknowledgement of it.
 
         Where two of its logs part as well, that is of the story.
         """
@@ -109,10 +115,13 @@ class Narrator:
         found = sorted((span for record, span in told.items() if record in records), key=lambda span: span.start_s)
         if not found:
             return None
-        offsets = [offset for _, offset in records]
+        # What one leader has acknowledged has one story.
+        epoch = Counter(span.epoch for span in found).most_common(1)[0][0]
+        found = [span for span in found if span.epoch == epoch]
+        offsets = [span.first for span in found]
         span = replace(found[0], first=min(offsets), last=max(offsets))
         parted = (one for one in judgement.anomalies if (one.anomaly, one.topic_partition) == (DIVERGED_LOG.name, log))
-        return Focus(log=log, span=span, lost=len(records), end_s=found[-1].start_s, anomaly=next(parted, None))
+        return Focus(log=log, span=span, lost=len(found), end_s=found[-1].start_s, anomaly=next(parted, None))
 
     def _of_anomaly(self, anomaly: AnomalyView) -> Focus | None:
         """What an anomaly is about, from the first to the last of the operations that show it.
@@ -129,8 +138,9 @@ class Narrator:
         if anomaly.anomaly == COMMITTED_TRUNCATED.name:
             last -= 1
         start_s = min(moments) if moments else life.appended_s(first, anomaly.replicas)
-        acknowledged = life.acknowledgements.first_at(first) if anomaly.anomaly == LOST_WRITE.name else None
-        span = Span(first=first, last=last, start_s=start_s, epoch=None if acknowledged is None else acknowledged.epoch)
+        span = Span(first=first, last=last, start_s=start_s)
+        if anomaly.anomaly == LOST_WRITE.name:
+            span = next((own for own in _acknowledgements(anomaly, life) if own.first == first), span)
         return Focus(log=life.log, span=span, end_s=max(moments, default=start_s), anomaly=anomaly)
 
     def _life_of(self, anomaly: AnomalyView) -> LogLife | None:
@@ -151,7 +161,7 @@ class Narrator:
     def _struck(self, focus: Focus, turns: Sequence[Turn]) -> Iterator[Turn]:
         """The faults that went on meanwhile, and struck somebody of whom is told."""
         concerned = {turn.replica_id for turn in turns}
-        end_s = max(turn.time_s for turn in turns)
+        end_s = max([focus.end_s, *(turn.time_s for turn in turns)])
         leader = self._lives[focus.log].leader_of(focus.span)
         leader_id = None if leader is None else leader.replica_id
         for fault in self._faults:
@@ -171,15 +181,30 @@ def _fault(fault: Fault, leader_id: int | None, log: str) -> Turn:
     return Turn(time_s=fault.start_s, sentence=sentence, weight=Weight.FAULT, replica_id=-1)
 
 
+def _acknowledgements(anomaly: AnomalyView, life: LogLife) -> Iterable[Span]:
+    """Those of the appends that an anomaly names."""
+    values = {op.value for op in anomaly.operations if op.f == APPEND and op.value.lstrip("-").isdigit()}
+    return life.acknowledgements.spans(set(map(int, values))).values()
+
+
+def _acknowledged(focus: Focus, life: LogLife) -> Turn:
+    leader = life.leader_of(focus.span)
+    by = "" if leader is None else f" by replica {leader.replica_id}"
+    where = f"offset {focus.span.first} of {focus.log}"
+    sentence = f"{focus.span.start_s:.1f} s: {where} was acknowledged{by} in epoch {focus.span.epoch}."
+    return Turn(time_s=focus.span.start_s, sentence=sentence, weight=Weight.CAUSE, replica_id=-1)
+
+
 def _in_question(focus: Focus, life: LogLife) -> Turn:
     span = focus.span
-    during = f"From {span.start_s:.1f} s to {focus.end_s:.1f} s"
+    start, end = f"{span.start_s:.1f}", f"{focus.end_s:.1f}"
+    during = f"At {start} s" if start == end else f"From {start} s to {end} s"
     leader = life.leader_of(span)
     who = "a leader" if leader is None else f"replica {leader.replica_id}"
     where = f"at offset {span.first}" if span.first == span.last else f"at offsets {span.first} to {span.last}"
     if focus.lost:
-        writes = "1 write" if focus.lost == 1 else f"{focus.lost:,} writes"
-        sentence = f"{during} {who} acknowledged {writes} to {focus.log} {where} that are lost."
+        writes, are = ("1 write", "is") if focus.lost == 1 else (f"{focus.lost:,} writes", "are")
+        sentence = f"{during} {who} acknowledged {writes} to {focus.log} {where} that {are} lost."
     elif focus.anomaly is not None and focus.anomaly.operations:
         of = f"of {focus.anomaly.topic_partition}" + ("" if span.first == NOWHERE else f" {where}")
         sentence = f"{during} the operations ran that show {focus.anomaly.anomaly} {of}."
@@ -235,8 +260,11 @@ def _unexplained(focus: Focus, turns: Sequence[Turn]) -> list[str]:
 
 
 def _elsewhere(lost: Sequence[LostRecord], focus: Focus) -> list[str]:
-    others = Counter(record.topic_partition for record in lost if record.topic_partition != focus.log)
-    if not others:
-        return []
-    logs = "1 other log" if len(others) == 1 else f"{len(others)} other logs"
-    return [f"{sum(others.values()):,} more acknowledged writes are lost of {logs}."]
+    """How much more is lost than the story is of."""
+    others = Counter(record.topic_partition for record in lost)
+    here = others.pop(focus.log, 0) - focus.lost if focus.lost else 0
+    told = [f"{here:,} of {focus.log} in other epochs"] if here > 0 else []
+    if others:
+        logs = "1 other log" if len(others) == 1 else f"{len(others)} other logs"
+        told.append(f"{others.total():,} of {logs}")
+    return [f"More acknowledged writes are lost: {', '.join(told)}."] if told else []

@@ -2,7 +2,7 @@
 
 Owns what becomes a track. Clients and what a replica is to a log are slices of threads, which never overlap; faults,
 which may, are asynchronous; a high watermark is a counter; whatever else a replica has told is an instant.
-Source: the Trace Event Format, which Perfetto and ``chrome://tracing`` read. Its times are microseconds.
+Source: the Trace Event Format, which Perfetto, ``chrome://tracing`` and DevTools read. Its times are microseconds.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def trace_events(
     named = {CLIENTS: "clients", FAULTS: "faults", ELECTIONS: "leaders"}
     named |= {FIRST_REPLICA + replica_id: f"replica {replica_id}" for replica_id in replicas}
     for pid, name in named.items():
-        yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
-        yield {"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}}
+        yield _named(pid, 0, "process_name", name=name)
+        yield _named(pid, 0, "process_sort_index", sort_index=pid)
     yield from _clients(operations, end_s)
     yield from _faults(timeline, end_s)
     yield from _elections(told, end_s)
@@ -85,6 +85,7 @@ class _Threads:
     """The threads of one process of the trace by name, each told of when it is first used."""
 
     pid: int
+    category: str
     ids: dict[str, int] = field(default_factory=dict)
 
     def named(self, name: str) -> tuple[int, list[Event]]:
@@ -92,10 +93,9 @@ class _Threads:
         if name in self.ids:
             return self.ids[name], []
         tid = self.ids[name] = len(self.ids) + 1
-        place: Event = {"ph": "M", "pid": self.pid, "tid": tid}
         return tid, [
-            place | {"name": "thread_name", "args": {"name": name}},
-            place | {"name": "thread_sort_index", "args": {"sort_index": tid}},
+            _named(self.pid, tid, "thread_name", name=name),
+            _named(self.pid, tid, "thread_sort_index", sort_index=tid),
         ]
 
     def slice(self, thread: str, name: str, start_s: float, end_s: float, args: Mapping[str, Any]) -> Iterator[Event]:
@@ -103,13 +103,19 @@ class _Threads:
         tid, told = self.named(thread)
         yield from told
         times = {"ts": _us(start_s), "dur": max(_us(end_s) - _us(start_s), 0)}
-        yield {"ph": "X", "pid": self.pid, "tid": tid, "name": name, **times, "args": dict(args)}
+        yield {"ph": "X", "pid": self.pid, "tid": tid, "cat": self.category, "name": name, **times, "args": dict(args)}
 
     def instant(self, thread: str, name: str, time_s: float, args: Mapping[str, Any]) -> Iterator[Event]:
         """Something that happened."""
         tid, told = self.named(thread)
         yield from told
-        yield {"ph": "i", "pid": self.pid, "tid": tid, "name": name, "s": "t", "ts": _us(time_s), "args": dict(args)}
+        common: Event = {"pid": self.pid, "tid": tid, "cat": self.category, "name": name}
+        yield {"ph": "i", **common, "s": "t", "ts": _us(time_s), "args": dict(args)}
+
+
+def _named(pid: int, tid: int, what: str, **args: Any) -> Event:
+    """What tells of a process or a thread of the trace."""
+    return {"ph": "M", "pid": pid, "tid": tid, "cat": "__metadata", "ts": 0, "name": what, "args": args}
 
 
 def _us(time_s: float) -> float:
@@ -121,7 +127,7 @@ def _us(time_s: float) -> float:
 
 def _clients(operations: pa.Table, end_s: float) -> Iterator[Event]:
     """A thread for each process; a second one where something begins before the last thing has returned."""
-    threads = _Threads(CLIENTS)
+    threads = _Threads(CLIENTS, "operation")
     busy_until: dict[int, list[float]] = {}
     for batch in operations.to_batches(max_chunksize=ROWS_AT_ONCE):
         for row in batch.to_pylist():
@@ -161,10 +167,10 @@ def _faults(timeline: Timeline, end_s: float) -> Iterator[Event]:
         args = {"target": fault.target, "replicas": list(fault.replicas)}
         for pid in (FAULTS, *(FIRST_REPLICA + replica_id for replica_id in fault.replicas)):
             number += 1
-            common: Event = {"pid": pid, "tid": 0, "cat": "fault", "id": number, "name": fault.name}
-            yield {"ph": "b", "ts": _us(fault.start_s), **common, "args": args}
+            common: Event = {"pid": pid, "tid": 0, "cat": "fault", "id": number, "name": fault.name, "args": args}
+            yield {"ph": "b", "ts": _us(fault.start_s), **common}
             yield {"ph": "e", "ts": _us(end_s if fault.end_s is None else fault.end_s), **common}
-    threads = _Threads(FAULTS)
+    threads = _Threads(FAULTS, "fault")
     for refusal in timeline.refusals:
         args = {"reason": refusal.reason}
         yield from threads.instant("did not strike", refusal.name, refusal.time_s, args)
@@ -172,7 +178,7 @@ def _faults(timeline: Timeline, end_s: float) -> Iterator[Event]:
 
 def _elections(told: list[Event], end_s: float) -> Iterator[Event]:
     """Who led each log last, from one election to the next; an elder leader that goes on shows with its replica."""
-    threads = _Threads(ELECTIONS)
+    threads = _Threads(ELECTIONS, "leader")
     logs = sorted({row["topic_partition"] for row in told if row["event"] == BECAME_LEADER and row["topic_partition"]})
     for log in logs:
         own = [row for row in told if row["topic_partition"] == log and row["event"] in (BECAME_LEADER, OFFLINE)]
@@ -188,7 +194,7 @@ class _Replica:
     """The tracks of one replica: its process, its role in each log, and how far it knew each to be committed."""
 
     def __init__(self, replica_id: int, faults: tuple[Fault, ...], end_s: float) -> None:
-        self._threads = _Threads(FIRST_REPLICA + replica_id)
+        self._threads = _Threads(FIRST_REPLICA + replica_id, "replica")
         self._deaths_s = [fault.start_s for fault in faults if fault.look is KILLED and replica_id in fault.replicas]
         self._end_s = end_s
 
@@ -198,7 +204,8 @@ class _Replica:
             log = row["topic_partition"] or (LOG if _is_role(row) else PROCESS)
             if row["event"] == HIGH_WATERMARK:
                 name, args = f"high watermark {log}", {"offset": row["offset"]}
-                yield {"ph": "C", "pid": self._threads.pid, "name": name, "ts": _us(row["time_s"]), "args": args}
+                place: Event = {"pid": self._threads.pid, "tid": 0, "cat": self._threads.category}
+                yield {"ph": "C", **place, "name": name, "ts": _us(row["time_s"]), "args": args}
             elif row["event"] == STARTED:
                 until_s = self._until(row, told[position + 1 :])
                 yield from self._threads.slice(PROCESS, "runs", row["time_s"], until_s, _args(row))

@@ -45,11 +45,10 @@ def explained(run: RunView) -> Iterator[str]:
 
 
 def _anomaly(anomaly: AnomalyView, told: Sequence[str]) -> Iterator[str]:
-    """An anomaly with its evidence; what befell its records only where ``told`` does not have it all."""
+    """An anomaly with its evidence; of what befell its records what ``told`` has not."""
     where = f" in {anomaly.topic_partition}" if anomaly.topic_partition else ""
     yield f"{anomaly.anomaly}{where}: {anomaly.sentence}"
-    if not set(anomaly.life) <= set(told):
-        yield from (f"  {sentence}" for sentence in anomaly.life)
+    yield from (f"  {sentence}" for sentence in anomaly.life if sentence not in told)
     for operation in anomaly.operations[:OPERATIONS_MAX]:
         at = "" if operation.invoked_s is None else f"{operation.invoked_s:.3f} s: "
         offset = f" at offset {operation.offset}" if operation.offset else ""

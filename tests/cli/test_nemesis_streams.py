@@ -46,6 +46,8 @@ COMMANDS = {
     "follow": (["check", "RUN", "--follow", "--engine", "local"], Exit.INVALID),
     "runs": (["check", "RUN", "OTHER", "--engine", "local"], Exit.INVALID),
     "sim": (["sim", "--seeds", "1", "--time-limit", "2", "--jobs", "1"], Exit.VALID),
+    "explain": (["explain", "RUN"], Exit.UNKNOWN),
+    "history": (["history", "RUN", "--json"], Exit.VALID),
     "traced": (["sim", "--seed", "1", "--time-limit", "2", "--trace"], Exit.VALID),
     "bad arguments": (["frobnicate"], Exit.BAD_ARGUMENTS),
 }

@@ -372,7 +372,7 @@ OF_OBJECTS = (
         "the log of a store is gone",
         partial(drop, table="logs", chosen=where(replica_id=1)),
         MISSING,
-        "the log of replica 1 was dumped, and no row",
+        "the log of replica 1 was read, and none of its rows",
     ),
     Damage(
         "a replica of a store was never dumped",

@@ -55,7 +55,7 @@ DUMPS = (
         "a dump was of another replica",
         partial(ONE_DUMP, detail=told(lambda detail: detail.update(replicas=[7]))),
         MISSING,
-        "the log of replica 7 was dumped, and no row",
+        "the log of replica 7 was read, and none of its rows",
     ),
     Damage(
         "a dump was of nobody",
@@ -85,7 +85,7 @@ DUMPS = (
         "a log of another name was dumped",
         partial(ALL_DUMPS, detail=told(lambda detail: detail["logs"].update(more={"batches": 1}))),
         MISSING,
-        "more: the log of replica 1 was dumped, and no row",
+        "more: the log of replica 1 was read, and none of its rows",
     ),
     Damage("the harness could not dump", partial(ONE_DUMP, type="fail"), MISSING, "a log could not be read"),
     Damage(

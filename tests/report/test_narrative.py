@@ -151,6 +151,17 @@ def test_a_leader_that_was_cut_off_and_acknowledged_alone() -> None:
     ]
 
 
+def test_what_two_leaders_have_acknowledged_is_not_told_of_one() -> None:
+    """The story is of the leader that has lost most; what others have lost is counted."""
+    table = pa.concat_tables([acknowledged((7, 4.0), (8, 9.0)), acknowledged((9, 20.0), epoch=1)])
+    events = pa.Table.from_pylist(list(TOOK_ALONE), schema=REPLICA_EVENT_SCHEMA)
+    told = Narrator({LOG: LogLife(LOG, table, events, (), 0)}, (), ()).narrative(losing(7, 8, 9))
+    assert (
+        "From 4.0 s to 9.0 s replica 2 acknowledged 2 writes to topic1-0 at offsets 107 to 108 that are lost." in told
+    )
+    assert told[-1] == "More acknowledged writes are lost: 1 of topic1-0 in other epochs."
+
+
 def test_each_lost_record_has_its_cause() -> None:
     """A record is told by whoever led without it and whoever truncated it; one that an election explains keeps that."""
     explained = (*lost(7), replace(lost(8)[0], cause="unclean election in epoch 1 of replica 3"))
@@ -231,7 +242,7 @@ def test_where_nobody_tells_the_cause_is_not_known() -> None:
     judgement = Judgement(verdict=Verdict.INVALID, lost=(*lost(7, 8), *lost(9, log="a-0")))
     assert told_of(judgement, TOOK_ALONE[:1])[-2:] == [
         "No replica has told of truncating topic1-0 there, or of being without it: the cause is not known.",
-        "1 more acknowledged writes are lost of 1 other log.",
+        "More acknowledged writes are lost: 1 of 1 other log.",
     ]
 
 

@@ -14,13 +14,14 @@ from nemesis.report.perfetto import CLIENTS, ELECTIONS, FAULTS, FIRST_REPLICA, e
 from tests.report.conftest import RunFolder
 
 Event = dict[str, Any]
+EVERY = {"name", "cat", "ph", "pid", "tid"}
 NEEDED = {
-    "M": {"name", "pid", "args"},
-    "X": {"name", "pid", "tid", "ts", "dur", "args"},
-    "i": {"name", "pid", "tid", "ts", "s"},
-    "b": {"name", "pid", "tid", "ts", "id", "cat"},
-    "e": {"name", "pid", "tid", "ts", "id", "cat"},
-    "C": {"name", "pid", "ts", "args"},
+    "M": EVERY | {"ts", "args"},
+    "X": EVERY | {"ts", "dur", "args"},
+    "i": EVERY | {"ts", "s"},
+    "b": EVERY | {"ts", "id", "args"},
+    "e": EVERY | {"ts", "id", "args"},
+    "C": EVERY | {"ts", "args"},
 }
 """What the format asks of each kind of event."""
 
@@ -117,7 +118,7 @@ def test_leaders_are_told_by_log(run_folder: RunFolder, tmp_path: Path) -> None:
 
 def test_what_overlaps_is_found() -> None:
     """The measure of these tests sees a thread of which two slices overlap, and an event that lacks its time."""
-    thread = {"pid": 1, "tid": 1, "name": "x", "args": {}}
+    thread = {"pid": 1, "tid": 1, "cat": "x", "name": "x", "args": {}}
     slices = [thread | {"ph": "X", "ts": 0, "dur": 5}, thread | {"ph": "X", "ts": 4, "dur": 5}]
-    assert len(problems([thread | {"ph": "M"}, *slices])) == 1
-    assert len(problems([thread | {"ph": "M"}, {"ph": "C", "name": "x", "pid": 1, "args": {}}])) == 1
+    assert len(problems([thread | {"ph": "M", "ts": 0}, *slices])) == 1
+    assert len(problems([thread | {"ph": "M", "ts": 0}, thread | {"ph": "C"}])) == 1

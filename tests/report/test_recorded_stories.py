@@ -82,3 +82,25 @@ def test_every_lost_record_of_a_story_has_a_cause(name: str) -> None:
     silent = seen(document, without=everything).judgement
     known = {row["evidence"].get("cause", "") for row in document["results"]["anomalies"]}
     assert {record.cause for record in silent.lost} <= known
+
+
+def test_a_lost_record_has_its_life() -> None:
+    """Who had appended it, when it was acknowledged, under which fault, who led without it, and who truncated it."""
+    (lost, *_) = seen(recorded("ack-before-replication")).judgement.anomalies
+    assert (lost.anomaly, lost.offsets) == ("lost-write", (72,))
+    assert list(lost.life) == [
+        "17.5 s: replica 2 became the leader of topic1-1 in epoch 0.",
+        "19.0 s: partition-isolate struck replica 2, the leader of topic1-1, until 26.5 s.",
+        "19.0 s: offset 72 of topic1-1 was acknowledged by replica 2 in epoch 0.",
+        "24.0 s: replica 3 became the leader of topic1-1 in epoch 1, with a log that ended at offset 72.",
+        "28.5 s: replica 2 followed replica 3 in epoch 1 and truncated topic1-1 from offset 388 to 72.",
+    ]
+
+
+def test_two_records_that_were_acknowledged_at_one_offset_have_their_own_lives() -> None:
+    """One was acknowledged in an elder epoch, and lost; the other later, and is not where the elder one was kept."""
+    document = recorded("truncate-to-high-watermark")
+    lives = [one.life for one in seen(document).judgement.anomalies if one.anomaly == "lost-write"]
+    told = [sentence for life in lives for sentence in life if "was acknowledged by" in sentence]
+    assert len(told) == len(lives) == 2
+    assert len({sentence.rpartition(" ")[2] for sentence in told}) == 2, told
