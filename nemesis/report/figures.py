@@ -137,14 +137,14 @@ def _reign(reign: Leadership) -> Sequence[Any]:
 
 
 def _anomaly(anomaly: AnomalyView) -> Mapping[str, Any]:
-    span = None if anomaly.start_s is None else _span(anomaly.start_s, anomaly.end_s)
+    moment = anomaly.moment
     return {
         "number": anomaly.number,
         "name": anomaly.anomaly,
         "log": anomaly.topic_partition,
         "says": shortened(anomaly.sentence, SENTENCE_MAX),
-        "span": span,
-        "at": None if anomaly.at_s is None else _seconds(anomaly.at_s),
+        "span": None if moment is None else _span(moment.start_s, moment.end_s),
+        "at": None if moment is None else _seconds(moment.at_s),
         "operations": [operation.index for operation in anomaly.operations],
     }
 

@@ -28,7 +28,15 @@ from nemesis.report.folder import RunFiles
 from nemesis.report.lost_records import lost_records, unlisted
 from nemesis.report.operations import Operations
 from nemesis.report.timeline import parsed
-from nemesis.report.values import AnomalyKind, AnomalyView, Judgement, OperationRow, Promise, ReplicaLog
+from nemesis.report.values import (
+    AnomalyKind,
+    AnomalyView,
+    Judgement,
+    Moment,
+    OperationRow,
+    Promise,
+    ReplicaLog,
+)
 from nemesis.verdict import Verdict
 
 ANOMALIES_PER_KIND_MAX = 8
@@ -221,7 +229,6 @@ def _anomaly(
 ) -> AnomalyView:
     named = {found[index].index: found[index] for index in _ints(row, "op_indexes") if index in found}
     operations = sorted(named.values(), key=lambda operation: operation.index)
-    moments = [at for operation in operations for at in (operation.invoked_s, operation.returned_s) if at is not None]
     offsets, topic_partition = _ints(row, "offsets"), str(row.get("topic_partition") or "")
     evidence = parsed(row.get("evidence"))
     if set(_ints(row, "op_indexes")) <= set(found):
@@ -235,22 +242,26 @@ def _anomaly(
         offsets=offsets,
         replicas=_ints(row, "replicas"),
         sentence=worded(row.get("detail") or "No detail was recorded."),
+        moment=_moment(operations),
         facts=_facts(evidence, {table.name for table in tables}),
         tables=tables,
         operations=tuple(operations[:OPERATIONS_PER_ANOMALY_MAX]),
         operations_left_out=max(len(operations) - OPERATIONS_PER_ANOMALY_MAX, 0),
         held=held_at(logs, known, topic_partition, offsets),
-        start_s=min(moments, default=None),
-        end_s=max(moments, default=None),
-        at_s=_moment(operations),
     )
 
 
-def _moment(operations: Sequence[OperationRow]) -> float | None:
-    """When the last operation ended that is no final read: that only brings to light what was before."""
+def _moment(operations: Sequence[OperationRow]) -> Moment | None:
+    """When they ran, and when the last one ended that is no final read: that only brings to light what was before."""
     before = [operation for operation in operations if operation.f != FINAL_READ] or operations
-    ends = [operation.invoked_s if operation.returned_s is None else operation.returned_s for operation in before]
-    return max((end for end in ends if end is not None), default=None)
+    starts = [operation.invoked_s for operation in operations if operation.invoked_s is not None]
+    if not starts:
+        return None
+    return Moment(start_s=min(starts), end_s=max(map(_end_s, operations)), at_s=max(map(_end_s, before)))
+
+
+def _end_s(operation: OperationRow) -> float:
+    return (operation.invoked_s or 0.0) if operation.returned_s is None else operation.returned_s
 
 
 def _facts(evidence: Any, in_tables: Collection[str]) -> tuple[tuple[str, str], ...]:

@@ -205,15 +205,6 @@ class OperationRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What one replica holds at an offset, in words."""
-
-    replica_id: int
-    offset: int
-    holds: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceTable:
     """A part of an anomaly's evidence that is a list of objects of one shape; the page shows the first ``rows``."""
 
@@ -224,29 +215,12 @@ class EvidenceTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnomalyView:
-    """One anomaly with all its evidence.
+class Moment:
+    """When the operations of an anomaly ran, from the first to the last; the anomaly is marked at ``at_s``."""
 
-    ``start_s`` and ``end_s`` are when its operations began and ended, ``at_s`` the moment at which it is marked; all
-    are absent where no operation shows it. ``life`` is what befell the records that it is about, a sentence each.
-    """
-
-    number: int
-    anomaly: str
-    severity: str
-    topic_partition: str
-    offsets: tuple[int, ...]
-    replicas: tuple[int, ...]
-    sentence: str
-    facts: tuple[tuple[str, str], ...] = ()
-    tables: tuple[EvidenceTable, ...] = ()
-    operations: tuple[OperationRow, ...] = ()
-    operations_left_out: int = 0
-    held: tuple[Held, ...] = ()
-    life: tuple[str, ...] = ()
-    start_s: float | None = None
-    end_s: float | None = None
-    at_s: float | None = None
+    start_s: float
+    end_s: float
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +232,35 @@ class AnomalyKind:
     is_violation: bool
     count: int
     listed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What one replica holds at an offset, in words."""
+
+    replica_id: int
+    offset: int
+    holds: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyView:
+    """One anomaly with all its evidence; ``life`` is what befell the records that it is about, a sentence each."""
+
+    number: int
+    anomaly: str
+    severity: str
+    topic_partition: str
+    offsets: tuple[int, ...]
+    replicas: tuple[int, ...]
+    sentence: str
+    moment: Moment | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    tables: tuple[EvidenceTable, ...] = ()
+    operations: tuple[OperationRow, ...] = ()
+    operations_left_out: int = 0
+    held: tuple[Held, ...] = ()
+    life: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

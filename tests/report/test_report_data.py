@@ -12,12 +12,12 @@ import pytest
 
 from nemesis.checks import CHECKS, Kept, Verdict
 from nemesis.faults.look import KILLED, PARTITIONED, PAUSED
-from nemesis.history import APPEND, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType, PolledRecord
+from nemesis.history import APPEND, FINAL_READ, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType, PolledRecord
 from nemesis.history.reader import read_history
 from nemesis.pipeline import judge_run, write_results
 from nemesis.report.data import read_run
 from nemesis.report.operations import BINS_MAX, bin_width_ms, drawn_positions, pair_operations
-from nemesis.report.values import MarkKind, Outcome
+from nemesis.report.values import MarkKind, Moment, Outcome
 from tests.checks.histories import append, replica_log, told
 from tests.checks.simulation import Run
 from tests.pipeline.recorded import record_run
@@ -240,3 +240,19 @@ def test_headline_claims_only_what_was_checked(
 def test_unknown_verdicts_are_unknown(run_folder: RunFolder) -> None:
     """A verdict that is none of the three is not believed."""
     assert read_run(run_folder.write(verdict="fine")).judgement.verdict is Verdict.UNKNOWN
+
+
+def test_an_anomaly_is_marked_where_it_happened(run_folder: RunFolder) -> None:
+    """That is when its last operation ended; a final read brings to light what was before, and counts only if alone."""
+    run_folder.operation(1, 2, value=7, offset=1)
+    run_folder.operation(3, 4, POLL, process=1, records=(PolledRecord(offset=1, value=8),))
+    run_folder.operation(50, 60, FINAL_READ, process=2, records=())
+    row = {"anomaly": "lost-write", "severity": "violation"}
+    shown = [[0, 2, 4], [4], []]
+    run = read_run(run_folder.write(verdict="invalid", anomalies=[row | {"op_indexes": indexes} for indexes in shown]))
+    moments = [anomaly.moment for anomaly in run.judgement.anomalies]
+    assert moments == [
+        Moment(start_s=0.0, end_s=59.0, at_s=3.0),
+        Moment(start_s=49.0, end_s=59.0, at_s=59.0),
+        None,
+    ]

@@ -49,6 +49,12 @@ const started = (at) => columns.invoked[at] / 1e6;
 const tookMs = (at) => columns.took[at] / 1e3;
 const returned = (at) => (columns.took[at] < 0 ? null : (columns.invoked[at] + columns.took[at]) / 1e6);
 const passes = new Uint8Array(count).fill(1);
+const placesOf = new Map(picture.plots.map((plot) => [plot, picture.outcomes.map(() => [])]));
+const outcomeOf = columns.outcome.texts.map((name) => picture.outcomes.findIndex(({ words }) => words === name));
+for (let at = 0; at < count; at++) {
+  const plot = picture.plots.find((one) => one.with.includes(text("f", at)));
+  if (plot) placesOf.get(plot)[outcomeOf[columns.outcome.codes[at]]].push(at);
+}
 
 function told(at) {
   const end = returned(at);
@@ -81,12 +87,15 @@ function sift() {
 
 function paper(canvas, height) {
   const ratio = window.devicePixelRatio || 1, width = canvas.parentElement.clientWidth;
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  const size = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== size[0] || canvas.height !== size[1]) {
+    [canvas.width, canvas.height] = size;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
   const pen = canvas.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
   pen.font = "12px system-ui, sans-serif";
   return { pen, width, height, hits: [], ink: neutral("--ink"), soft: neutral("--soft"), grid: neutral("--grid") };
 }
@@ -276,8 +285,8 @@ const bounds = new Map();
 function range(plot) {
   if (!bounds.has(plot.f)) {
     let low = Infinity, high = -Infinity;
-    for (let at = 0; at < count; at++) {
-      if (columns.took[at] < 0 || !plot.with.includes(text("f", at))) continue;
+    for (const at of placesOf.get(plot).flat()) {
+      if (columns.took[at] < 0) continue;
       low = Math.min(low, tookMs(at)); high = Math.max(high, tookMs(at));
     }
     bounds.set(plot.f, high < low ? [0, 2] : [Math.floor(Math.log10(low)), Math.max(Math.ceil(Math.log10(high)), Math.floor(Math.log10(low)) + 1)]);
@@ -285,11 +294,47 @@ function range(plot) {
   return bounds.get(plot.f);
 }
 
-function point(pen, outcome, isFinal, x, y) {
-  if (isFinal) pen.strokeRect(x - 3.5, y - 3.5, 7, 7);
-  else if (outcome === "ok") pen.fillRect(x - 1.5, y - 1.5, 3, 3);
-  else if (outcome === "fail") { pen.moveTo(x - 3, y - 3); pen.lineTo(x + 3, y + 3); pen.moveTo(x - 3, y + 3); pen.lineTo(x + 3, y - 3); }
-  else { pen.moveTo(x, y - 4); pen.lineTo(x + 4, y); pen.lineTo(x, y + 4); pen.lineTo(x - 4, y); pen.lineTo(x, y - 4); }
+// Points are written as pixels: tens of thousands of lines would be drawn anew, slowly, at each step of a zoom.
+const around = (reach, has) => {
+  const found = [];
+  for (let dx = -reach; dx <= reach; dx++) for (let dy = -reach; dy <= reach; dy++) if (has(Math.abs(dx), Math.abs(dy))) found.push([dx, dy]);
+  return found;
+};
+function shapesAt(ratio) {
+  const reach = Math.round(3 * ratio), dot = Math.round(ratio);
+  return {
+    ok: around(dot, () => true),
+    fail: around(reach, (dx, dy) => Math.abs(dx - dy) <= ratio / 2),
+    info: around(reach + 1, (dx, dy) => dx + dy <= reach + 1 && dx + dy > reach + 1 - 2 * ratio),
+    final: around(reach + 1, (dx, dy) => Math.max(dx, dy) > reach + 1 - 1.5 * ratio),
+  };
+}
+const pixelOf = (colour, alpha) => {
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return ((alpha << 24) | (b << 16) | (g << 8) | r) >>> 0;
+};
+
+function points(sheet, plot, top, y) {
+  const ratio = window.devicePixelRatio || 1, shapes = shapesAt(ratio), above = 10;
+  const width = Math.round(sheet.width * ratio), height = Math.round((LATENCY + 2 * above) * ratio);
+  const tile = made("canvas", null, undefined, { width, height }), pen = tile.getContext("2d");
+  const image = pen.createImageData(width, height), pixels = new Uint32Array(image.data.buffer);
+  for (const [outcome, { words, colour }] of picture.outcomes.entries()) {
+    const pixel = pixelOf(colour, words === "ok" ? 150 : 245);
+    for (const at of placesOf.get(plot)[outcome]) {
+      if (!passes[at]) continue;
+      const x = across(sheet, started(at));
+      if (x < LEFT || x > sheet.width - RIGHT) continue;
+      const down = columns.took[at] < 0 ? top - 2 : y(tookMs(at));
+      sheet.points.push(at, x, down);
+      const column = Math.round(x * ratio), row = Math.round((down - top + above) * ratio);
+      for (const [dx, dy] of text("f", at) === "final-read" ? shapes.final : shapes[words]) {
+        if (row + dy >= 0 && row + dy < height) pixels[(row + dy) * width + column + dx] = pixel;
+      }
+    }
+  }
+  pen.putImageData(image, 0, 0);
+  sheet.pen.drawImage(tile, 0, top - above, sheet.width, LATENCY + 2 * above);
 }
 
 function latency(sheet, plot, top) {
@@ -302,23 +347,7 @@ function latency(sheet, plot, top) {
     write(sheet, (10 ** power).toLocaleString("en"), LEFT - 8, y(10 ** power), "right", sheet.soft);
   }
   clipped(sheet, top - 8, LATENCY + 12, () => {
-    for (const { words, colour } of picture.outcomes) {
-      pen.fillStyle = pen.strokeStyle = colour; pen.lineWidth = 1.6; pen.globalAlpha = words === "ok" ? 0.55 : 0.95;
-      const cells = new Set();
-      pen.beginPath();
-      for (let at = 0; at < count; at++) {
-        if (!passes[at] || text("outcome", at) !== words || !plot.with.includes(text("f", at))) continue;
-        const x = across(sheet, started(at));
-        if (x < LEFT || x > sheet.width - RIGHT) continue;
-        const height = columns.took[at] < 0 ? top - 2 : y(tookMs(at)), cell = Math.round(x / 2) * 10000 + Math.round(height / 2);
-        sheet.points.push(at, x, height);
-        if (cells.has(cell)) continue;
-        cells.add(cell);
-        point(pen, words, text("f", at) === "final-read", x, height);
-      }
-      pen.stroke();
-      pen.globalAlpha = 1;
-    }
+    points(sheet, plot, top, y);
     for (const line of filter.outcome && filter.outcome !== "ok" ? [] : plot.quantiles) {
       pen.beginPath();
       let isUp = true;
