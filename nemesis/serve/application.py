@@ -1,6 +1,7 @@
 """The web application: which address shows which page.
 
-Owns the addresses and the answers' status codes. Every handler reads the store anew, in a thread, and changes nothing.
+Owns the addresses and the answers' status codes. Every handler reads the store anew, in a thread, and changes nothing;
+only GET and HEAD are answered, which is what a route does.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _outcome(run: Summary) -> Mapping[str, Any]:
         "workload": run.workload,
         "system": run.system,
         "faults": ", ".join(run.faults),
-        "seed": run.seed,
+        "seed": text_of(run.seed),
         "started": run.started_at,
     }
 

@@ -80,11 +80,11 @@ class Detail:
     story_left_out: str
 
 
-def detail_of(run: Summary, folder: Path) -> Detail:
-    """The detail of one run."""
+def detail_of(run: Summary, folder: Path, *, story_events_max: int = STORY_EVENTS_MAX) -> Detail:
+    """The detail of one run; the story is left out where its history has more than so many events."""
     test, results = read_json(folder / TEST_NAME), read_json(folder / RESULTS_NAME)
     kinds = _kinds(results)
-    story, why = _story(folder) if kinds else ((), "")
+    story, why = _story(folder, story_events_max) if kinds else ((), "")
     return Detail(
         run=run,
         warnings=texts_of(results.get("warnings")),
@@ -159,22 +159,22 @@ def _pairs(part: Any) -> Sequence[tuple[str, str]]:
     return [(name, value) for name, value in pairs if value not in ("", "[]", "{}")]
 
 
-def _story(folder: Path) -> tuple[Sequence[str], str]:
+def _story(folder: Path, events_max: int) -> tuple[Sequence[str], str]:
     """The story, or nothing and the reason why it is not told here."""
     if has_links(folder):
         return (), "The story is not told: there are links in the run's folder."
     stamp = stamp_of(folder / RESULTS_NAME)
-    return ((), "") if stamp is None else _told(folder, stamp)
+    return ((), "") if stamp is None else _told(folder, stamp, events_max)
 
 
 @lru_cache(maxsize=STORIES_REMEMBERED)
-def _told(folder: Path, stamp: Stamp) -> tuple[Sequence[str], str]:
+def _told(folder: Path, stamp: Stamp, events_max: int) -> tuple[Sequence[str], str]:
     from nemesis.report.data import read_run
 
     del stamp
     try:
-        if _events(folder) > STORY_EVENTS_MAX:
-            return (), f"The history has more than {STORY_EVENTS_MAX:,} events: nemesis explain tells its story."
+        if _events(folder) > events_max:
+            return (), f"The history has more than {events_max:,} events: nemesis explain tells its story."
         return read_run(folder).judgement.narrative, ""
     except (HistoryError, NotInStoreError, OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         return (), f"The story cannot be told: {error}"

@@ -1,8 +1,8 @@
-"""What stands before every page: who may ask, how, and what a browser may do with the answer.
+"""What stands before every page: who may ask, and what a browser may do with the answer.
 
-Owns three rules. The ``Host`` of a request must be an IP address, ``localhost`` or a name that was allowed: a page of
-somebody else's, whose name was made to point here (DNS rebinding), asks under its own name and gets nothing. Nothing
-can be changed: GET and HEAD only. And every answer forbids the browser whatever the pages do not need, and to show them
+Owns two rules. The ``Host`` of a request must be an IP address, ``localhost`` or a name that was allowed: a page of
+somebody else's, whose name was made to point here (DNS rebinding), asks under its own name and gets nothing, and
+neither do scripts of other sites. And every answer forbids the browser whatever the pages do not need, and to show them
 within others.
 """
 
@@ -37,7 +37,6 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-METHODS = ("GET", "HEAD")
 OWN_SITES = ("", "same-origin", "none")
 """What a browser says of who asks when it is a page of this server, or the user himself; others say nothing."""
 
@@ -69,8 +68,6 @@ class Guard:
         headers = Headers(scope=scope)
         if not self.allows(headers.get("host", "")):
             return PlainTextResponse("This host name is not allowed: see nemesis serve --allow-host.\n", 421)
-        if scope["method"] not in METHODS:
-            return PlainTextResponse("Nothing can be changed here.\n", 405, {"Allow": ", ".join(METHODS)})
         if headers.get("sec-fetch-site", "") not in OWN_SITES and headers.get("sec-fetch-mode", "") != "navigate":
             return PlainTextResponse("Pages of other sites get nothing.\n", 403)
         return None

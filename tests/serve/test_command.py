@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -11,9 +12,11 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from nemesis.cli.__main__ import cli
 from nemesis.cli.serve import serve
 
 
@@ -54,3 +57,16 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
 
     assert (told.exit_code, "cannot be listened on" in told.output) == (2, True)
     assert (absent.exit_code, "is no store" in absent.output) == (2, True)
+
+
+def test_commands_of_the_docs_are_understood(pytestconfig: pytest.Config) -> None:
+    """Every command line of docs/serve.md has options that there are, with values that they take."""
+    text = (pytestconfig.rootpath / "docs" / "serve.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^ {4}(?:- run: )?nemesis ([^#\n]+)", text, re.MULTILINE)
+
+    assert len(lines) == 8
+    for line in lines:
+        name, *words = shlex.split(line)
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        command.make_context(name, words).close()

@@ -75,11 +75,13 @@ def test_what_is_no_run_of_the_harness_stays(tmp_path: Path) -> None:
     """A folder that only has one named history in it is somebody else's."""
     (tmp_path / "project" / "history").mkdir(parents=True)
     (tmp_path / "project" / "history" / "thesis.txt").write_text("years of work")
-    store = Store(tmp_path)
-    stored = stored_runs(store)
+    (tmp_path / "recorded" / "history").mkdir(parents=True)
+    (tmp_path / "recorded" / "test.json").write_text("{}")
+    for name in ("project", "recorded"):
+        for folder in (tmp_path / name, tmp_path / name / "history"):
+            os.utime(folder, (NOW_S, NOW_S))
 
-    assert len(stored) == 1
-    assert Rules(size_max=0).going(stored, time.time() + 99 * DAY_S) == []
+    assert _names(Rules(size_max=0).going(stored_runs(Store(tmp_path)), NOW_S + DAY_S)) == ["recorded"]
 
 
 def _age(folder: Path, days: float) -> None:
