@@ -215,8 +215,8 @@ def test_markers_add_up_from_the_module_to_the_test(project: pytest.Pytester) ->
 @pytest.mark.parametrize(
     ("marker", "fixture", "said"),
     [
-        ("faults=['kil']", "chaos", "*SettingError: faults = *'kil'*: give some of partition, kill, *"),
-        ("fault=['kill']", "chaos", "*SettingError: there is no setting 'fault': give some of faults, *"),
+        ("faults=['kil']", "chaos", "*SettingError: faults = *'kil' (did you mean kill?): give some of *"),
+        ("fault=['kill']", "chaos", "*there is no setting 'fault' (did you mean faults?): give some of faults, *"),
         ("'kill'", "chaos", "*SettingError: the marker nemesis takes settings by name only, and was given 'kill'"),
         ("faults=['kill']", "cluster", "*SettingError: the fixture cluster has no use for faults: *"),
     ],
