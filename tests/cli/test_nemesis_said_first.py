@@ -22,7 +22,7 @@ needs_full_disk = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev
 
 @needs_full_disk
 def test_a_full_disk_hides_no_verdict_on_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the result cannot be written, the verdict is on the terminal, and the command does not end as if it were."""
+    """Where the result cannot be written, the verdict is on the terminal, and the exit code is that of an error."""
     code = code_of("check", SAMPLES / "stale.edn", "--model", "register", "--output", FULL)
 
     said = capsys.readouterr()
