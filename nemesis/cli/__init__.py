@@ -10,5 +10,5 @@
   systems by ``check_file``, ``check_kafka`` and ``check_objects``; ``explain`` tells what happened in a run;
 - ``doctor`` tells what this machine can do, ``synth`` makes histories up.
 
-``exit`` and ``streams`` are how every command ends.
+``words`` are what several commands take alike, and ``exit`` and ``streams`` are how every command ends.
 """
