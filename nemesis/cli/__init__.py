@@ -11,5 +11,5 @@
 - ``serve`` shows a store in a browser, ``index`` writes it as pages, ``gc`` deletes runs of it;
 - ``doctor`` tells what this machine can do, ``synth`` makes histories up.
 
-``exit`` and ``streams`` are how every command ends.
+``words`` are what several commands take alike, and ``exit`` and ``streams`` are how every command ends.
 """

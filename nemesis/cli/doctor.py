@@ -41,6 +41,7 @@ def told(found: Examined) -> Iterator[str]:
         cells = (_yes(found.clusters[kind][name]).ljust(len(kind)) for kind in kinds)
         yield " ".join([name.ljust(width), *cells]).rstrip()
     yield ""
+    width = max(map(len, ("system", *found.systems)))
     yield f"{'system'.ljust(width)} --system"
     for name, why_not in found.systems.items():
         yield f"{name.ljust(width)} {_yes(why_not)}"

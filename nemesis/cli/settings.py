@@ -12,8 +12,6 @@ from typing import Any
 
 import click
 
-from replica.cli.help import meant
-
 FAULTS = "faults"
 NO_FAULTS = "none"
 OVERHEAD_S_MAX = 300.0
@@ -63,6 +61,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     known = names()
     for name in settings:
         if name not in known:
+            from replica.cli.help import meant
+
             likely = meant(name, known)
             raise SettingError(f"there is no setting {name!r}{likely}: give some of {', '.join(known)}", name)
     for name, value in settings.items():

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 SPARK = "spark"
 LOCAL = "local"
 SMALL_OPERATIONS_MAX = 200_000
-SMALL_BYTES_MAX = 8 << 20
-"""So many operations of a run, or so many bytes of histories, are judged by this process where nobody says by what."""
+SMALL_BYTES_MAX = 1 << 20
+"""So many operations of a run, or so many bytes of histories as Parquet, are judged by this process where nobody says
+by what."""
+TEXT_RATIO = 32
+"""How much longer histories are as text."""
 
 engine_option = click.option(
     "--engine",
@@ -98,7 +101,7 @@ def are_small(paths: Iterable[Path | str]) -> bool:
         recorded = path / "history" if (path / "history").is_dir() else path
         for file in recorded.rglob("*") if recorded.is_dir() else (recorded,):
             with suppress(OSError):  # It went meanwhile; whoever reads it says so.
-                total += file.stat().st_size
+                total += file.stat().st_size // (1 if file.suffix == ".parquet" else TEXT_RATIO)
         if total > SMALL_BYTES_MAX:
             return False
     return True

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import tempfile
+from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -39,12 +40,26 @@ WORKER_INPUT = "nemesis_names"
 """Where a worker of pytest-xdist is told the file for the names of our tests."""
 
 
+def _seconds(text: str) -> float:
+    """A time limit within the bounds of ``nemesis run``."""
+    from nemesis.cli.words import TIME_LIMIT_S_MAX
+    from nemesis.schedules.drawn import TIME_LIMIT_S_MIN
+
+    seconds = float(text)
+    if not TIME_LIMIT_S_MIN <= seconds <= TIME_LIMIT_S_MAX:
+        raise ArgumentTypeError(f"{text} is not in the range {TIME_LIMIT_S_MIN:g} to {TIME_LIMIT_S_MAX:g}")
+    return seconds
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of all runs."""
     group = parser.getgroup("nemesis", "chaos tests of replicated logs")
     group.addoption("--nemesis-seed", type=int, metavar="N", help="seed of every run, to repeat one")
     group.addoption(
-        "--nemesis-time-limit", type=float, metavar="S", help="seconds of workload under faults that are drawn"
+        "--nemesis-time-limit",
+        type=_seconds,
+        metavar="S",
+        help="seconds of workload under faults that are drawn, as --time-limit of nemesis run",
     )
     group.addoption(
         "--nemesis-schedule",

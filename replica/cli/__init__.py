@@ -8,5 +8,5 @@
 - ``records``, by ``lines``, writes and reads topics;
 - ``kv``, with ``kv_reads``, ``kv_txn`` and ``kv_lease``, is the key-value store; ``kv_options`` is what these share.
 
-``client`` is what those share that ask a cluster.
+``client`` is what those share that ask a cluster, and ``help`` how all of them explain themselves.
 """

@@ -6,6 +6,7 @@ Owns the words of the options and of what to do about an error. Imports nothing 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 Cell = str | int | None
 
+CLIENT_DIAL = "REPLICA_CLIENT_DIAL"
+"""Where brokers are dialled from here instead of at the addresses that they tell: ID=HOST:PORT with blanks between."""
 EXIT_INTERRUPTED = 130
 EXIT_OUTCOME_UNKNOWN = 3
 
@@ -69,7 +72,6 @@ def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
     is done; Ctrl-C just ends it.
     """
     import asyncio
-    import os
 
     # gRPC's own library writes to standard error past every logger; it reads this once, when it is loaded.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -120,10 +122,15 @@ def with_admin(bootstrap: tuple[str, ...], timeout_ms: int, use: Callable[[Admin
 
 
 def view_config(timeout_ms: int) -> ViewConfig:
-    """Settings for a command that tries for so long."""
+    """Settings for a command that tries for so long. Raises click.UsageError for a CLIENT_DIAL that cannot be read."""
     from replica.client.cluster_view import ViewConfig
+    from replica.rpc.addresses import InvalidAddressError, parse_entries
 
-    return ViewConfig(api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, tls=tls_files())
+    try:
+        dial = parse_entries(os.environ.get(CLIENT_DIAL, "").split())
+    except InvalidAddressError as error:
+        raise click.UsageError(f"{CLIENT_DIAL}: {error}") from error
+    return ViewConfig(api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, dial=dial, tls=tls_files())
 
 
 def show(rows: Sequence[dict[str, Any]], output: str) -> None:

@@ -145,7 +145,7 @@ class Consumer(Closing):
                 yield record
 
     def _deserialized(self, polled: Sequence[PolledRecords]) -> list[ConsumerRecord]:
-        """The records in front of the first that cannot be deserialized; raises what the first of all raises."""
+        """The records in front of the first that cannot be deserialized; raises what it raises if there are none."""
         records = [record for each in polled for record in each.records()]
         if not self._config.deserializes:
             return records

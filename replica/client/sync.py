@@ -123,6 +123,7 @@ class Producer(Front[producer.Producer]):
         super().__init__(lambda: producer.Producer(bootstrap, config, **options))
 
     send = _waits(producer.Producer.send)
+    send_and_wait = _waits(producer.Producer.send_and_wait)
     send_many = _waits(producer.Producer.send_many)
 
 

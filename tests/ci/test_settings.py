@@ -46,10 +46,16 @@ def test_settings_are_options(settings: dict[str, Any], words: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"fault": ["kill"]}, "there is no setting 'fault': give some of faults, system, workload"),
+        (
+            {"fault": ["kill"]},
+            r"there is no setting 'fault' \(did you mean faults\?\): give some of faults, system, workload",
+        ),
         ({"nemesis": "kill"}, "there is no setting 'nemesis'"),
         ({"store": "x"}, "there is no setting 'store'"),
-        ({"faults": ["kil"]}, "faults = .*'kil': give some of partition, kill, pause, rolling-restart"),
+        (
+            {"faults": ["kil"]},
+            r"faults = .*'kil' \(did you mean kill\?\): give some of partition, kill, pause, rolling-restart",
+        ),
         ({"nodes": "many"}, "nodes = 'many'"),
         ({"nodes": 2}, "nodes = 2: .*2 is not in the range"),
         ({"seed": -1}, "seed = -1: "),

@@ -132,14 +132,19 @@ def test_a_run_without_an_end_exits_with_2(tmp_path: Path, capsys: pytest.Captur
 def test_without_java_spark_is_unsupported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark on demand exits with 3 where there is no Java; without a demand this process judges, and says so."""
+    """Spark on demand exits with 3 where there is no Java; where it is only preferred this process judges, and says so.
+
+    What is small is judged here anyway, unless a master is named.
+    """
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     run = stored_run(tmp_path / "run", read=[7])
 
     assert code_of("check", run, "--engine", "spark") == Exit.UNSUPPORTED
     assert "install Java" in capsys.readouterr().err
-    assert code_of("check", run) == Exit.VALID
+    assert code_of("check", run, "--master", "local[2]") == Exit.VALID
     assert "this process judges" in capsys.readouterr().err
+    assert code_of("check", run) == Exit.VALID
+    assert capsys.readouterr().err == "judging with local\n"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ def test_without_java_spark_is_unsupported(
         (["run", "--schedule", "/dev/null"], "neither a file"),
         (["run", "--schedule", __file__], "this is not a schedule, nor any JSON"),
         (["run", "--nodes", "2"], "3<=x<=9"),
-        (["run", "--variant", "perfect"], "ack-before-replication"),
+        (["run", "--variant", "perfect"], "`nemesis list-variants` lists all"),
         (["run", "--schedule", "no-such"], "isolated-leader"),
         (["run", "--schedule", "demo", "--nemesis", "kill"], "exclude each other"),
         (["run", "--time-limit", "2"], "too short"),

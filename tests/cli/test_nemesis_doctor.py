@@ -39,7 +39,7 @@ def why_not(kind: ClusterKind, fault: type[Fault]) -> str | None:
 
 
 def test_what_cannot_be_done_is_told_with_its_reason() -> None:
-    """The table has a cell for each cluster and fault, and each reason stands below it once."""
+    """The tables have a cell for each cluster and fault and for each system; each reason stands below them once."""
     found = Examined(
         clusters={"local": {"kill": None, "delay": None}, "netns": {"kill": "no\n nft", "delay": "no\n nft"}},
         machine={"rules": None, "netem": "no such kernel"},
@@ -50,6 +50,10 @@ def test_what_cannot_be_done_is_told_with_its_reason() -> None:
         "fault local netns",
         "kill  yes   no",
         "delay yes   no",
+        "",
+        "system    --system",
+        "etcd      no",
+        "highwater yes",
         "",
         "not with --cluster netns:",
         "  kill, delay: no nft",

@@ -112,11 +112,11 @@ def test_operations_take_no_options_of_files(tmp_path: Path, capsys: pytest.Capt
 def test_without_java_this_process_judges(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Spark cannot run, the same is judged here, and that is said."""
+    """Where Spark is preferred and cannot run, the same is judged here, and that is said."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     store = write_store(tmp_path / "store", [sequence(0, 20)])
 
-    assert code_of("check", store, "--model", "register") == Exit.VALID
+    assert code_of("check", store, "--model", "register", "--master", "local[2]") == Exit.VALID
     assert "Spark cannot run here, so this process judges" in capsys.readouterr().err
 
 

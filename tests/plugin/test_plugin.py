@@ -135,8 +135,16 @@ def test_a_schedule_is_repeated(project: pytest.Pytester) -> None:
 
 def test_what_says_again_has_the_time_limit_of_the_command_line(project: pytest.Pytester) -> None:
     """Another time limit draws other faults: whoever repeats the failure needs it."""
-    done = run(project, PASSES, "--nemesis-time-limit", "2.5", verdicts="'invalid'")
-    done.stdout.fnmatch_lines(["E * again: pytest *::test_kept --nemesis-seed * --nemesis-time-limit 2.5"])
+    done = run(project, PASSES, "--nemesis-time-limit", "7.5", verdicts="'invalid'")
+    done.stdout.fnmatch_lines(["E * again: pytest *::test_kept --nemesis-seed * --nemesis-time-limit 7.5"])
+
+
+@pytest.mark.parametrize("seconds", ["2.5", "100000", "long"])
+def test_a_time_limit_that_no_run_takes_is_refused(project: pytest.Pytester, seconds: str) -> None:
+    """What nemesis run would refuse is refused before a test is run, with the bounds or as no number."""
+    done = run(project, PASSES, "--nemesis-time-limit", seconds)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*argument --nemesis-time-limit: *"])
 
 
 def test_a_schedule_that_is_none_is_refused(project: pytest.Pytester) -> None:
@@ -215,8 +223,8 @@ def test_markers_add_up_from_the_module_to_the_test(project: pytest.Pytester) ->
 @pytest.mark.parametrize(
     ("marker", "fixture", "said"),
     [
-        ("faults=['kil']", "chaos", "*SettingError: faults = *'kil'*: give some of partition, kill, *"),
-        ("fault=['kill']", "chaos", "*SettingError: there is no setting 'fault': give some of faults, *"),
+        ("faults=['kil']", "chaos", "*SettingError: faults = *'kil' (did you mean kill?): give some of *"),
+        ("fault=['kill']", "chaos", "*there is no setting 'fault' (did you mean faults?): give some of faults, *"),
         ("'kill'", "chaos", "*SettingError: the marker nemesis takes settings by name only, and was given 'kill'"),
         ("faults=['kill']", "cluster", "*SettingError: the fixture cluster has no use for faults: *"),
     ],

@@ -41,7 +41,7 @@ def test_a_bad_sweep_is_refused_before_anything_is_run(text: str, said: str, tmp
         (("--seeds", "1-x"), "'1-x': give up to 10000 seeds"),
         (("--seeds", ""), "there is no seed to run"),
         (("--must-see", "leader-changes,miracles"), "membership-changes"),
-        (("--nemesis", "kil"), "'kil': give some of partition"),
+        (("--nemesis", "kil"), "'kil' (did you mean kill?): give some of partition"),
         (("--rate", "6"), "rate = 6.0: it stands in [matrix] of sweep"),
     ],
 )
