@@ -18,6 +18,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # The reference is of the code beside it, whatever is installed.
 
+LONG_TABLES = ("rules.md", "variants.md")
+"""Pages that have almost every word: a search finds them after all others."""
 LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]*)\)")
 
 
@@ -32,6 +34,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Show the names of files of the repository without the links that GitHub follows: the site has no such files."""
+    if page.file.src_uri in LONG_TABLES:
+        page.meta["search"] = {"boost": 0.1}
 
     def shown(found: re.Match[str]) -> str:
         target = normpath(f"{dirname(page.file.src_uri)}/{found[2]}".lstrip("/"))
