@@ -35,7 +35,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Show the names of files of the repository without the links that GitHub follows: the site has no such files."""
     if page.file.src_uri in LONG_TABLES:
-        page.meta["search"] = {"boost": 0.1}
+        page.meta["search"] = {"boost": 0.0001}
 
     def shown(found: re.Match[str]) -> str:
         target = normpath(f"{dirname(page.file.src_uri)}/{found[2]}".lstrip("/"))
