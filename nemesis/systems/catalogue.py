@@ -64,7 +64,7 @@ def check_installed(name: str) -> None:
         full_path(program)
     for library in offer.libraries:
         if find_spec(library) is None:
-            raise UnsupportedError(f"{library} is not installed: pip install 'highwater[systems]'")
+            raise UnsupportedError(f"{library} is not installed: pip install 'highwater-log[systems]'")
     offer.check()
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from replica.cli.tls import tls_files
+
 if TYPE_CHECKING:
     from replica.client.admin import Admin
     from replica.client.cluster_view import ViewConfig
@@ -35,7 +37,9 @@ bootstrap_option = click.option(
 timeout_option = click.option(
     "--timeout-ms", type=click.IntRange(min=1), default=10_000, show_default=True, help="How long to try."
 )
-output_option = click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+output_option = click.option(
+    "--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 
 ADVICE = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`replica topic list` shows what exists",
@@ -119,7 +123,7 @@ def view_config(timeout_ms: int) -> ViewConfig:
     """Settings for a command that tries for so long."""
     from replica.client.cluster_view import ViewConfig
 
-    return ViewConfig(api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
+    return ViewConfig(api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, tls=tls_files())
 
 
 def show(rows: Sequence[dict[str, Any]], output: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from replica.bounds import TEXT_BYTES_MAX
+from replica.client.asking import REFUSED_MS_MAX, Failed, is_refused
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock
 from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
@@ -24,6 +25,7 @@ from replica.core.metadata.pages import with_page
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.rpc.tls import TlsFiles
 from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
@@ -31,11 +33,13 @@ from replica.rpc.transport import MalformedRequestError, NotAppliedError, Transp
 class ViewConfig:
     """How a client finds its way. ``dial`` replaces the addresses that brokers advertise, to lead links by proxies.
 
-    ``request_timeout_ms`` bounds one attempt, ``api_timeout_ms`` a call with all its attempts.
+    ``request_timeout_ms`` bounds one attempt, ``api_timeout_ms`` a call with all its attempts. With ``tls`` it dials by
+    TLS, as replicas that were started with certificates want it.
     """
 
     cluster_id: str | None = None
     dial: Mapping[ReplicaId, str] = field(default_factory=dict)
+    tls: TlsFiles | None = None
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     metadata_timeout_ms: int = 2000
@@ -69,7 +73,7 @@ class ClusterView:
         self.config = config or ViewConfig()
         self.clock: Clock = clock or SystemClock()
         self._bootstrap = bootstrap_endpoints(bootstrap)
-        self.connections: Connections = connections or GrpcConnections()
+        self.connections: Connections = connections or GrpcConnections(tls=self.config.tls)
         self._turn = 0
         self._refreshing = asyncio.Lock()
         self._refreshes = 0
@@ -98,6 +102,11 @@ class ClusterView:
     def brokers(self) -> Mapping[ReplicaId, BrokerRegistration]:
         """The brokers that have ever registered."""
         return self._brokers
+
+    @property
+    def was_met(self) -> bool:
+        """Whether any broker has ever described the cluster."""
+        return self._metadata_offset is not None
 
     @property
     def controller(self) -> CurrentLeader | None:
@@ -182,9 +191,12 @@ class ClusterView:
         return [endpoint for endpoint in (*known, *self._bootstrap, *fenced) if endpoint is not None]
 
     async def describe(self, topics: tuple[str, ...] | None, deadline: Deadline) -> DescribeClusterResponse:
-        """Have any broker describe the cluster. Raises ClusterUnreachableError with what the last one said."""
+        """Have any broker describe the cluster. Raises ClusterUnreachableError with what the last one said: when the
+        time is up, or sooner if nobody has listened anywhere from the beginning.
+        """
         request = DescribeClusterRequest(topics=topics, cluster_id=self.config.cluster_id)
         backoff = self.config.backoff()
+        only_refused = not self.was_met
         while True:
             for _ in self._endpoints():
                 endpoint = self.endpoint_in_turn()
@@ -193,15 +205,17 @@ class ClusterView:
                     if self._learn(topics, answer):
                         self._turn -= 1  # Who is not behind is asked next time as well.
                     return answer
-                if deadline.is_over():
+                only_refused &= answer.refused
+                if deadline.is_over() or (only_refused and deadline.spent_ms() >= REFUSED_MS_MAX):
+                    spent_ms = min(deadline.spent_ms(), deadline.timeout_ms)
                     raise ClusterUnreachableError(
-                        f"nobody described the cluster within {deadline.timeout_ms} ms; last: {answer}"
+                        f"nobody described the cluster within {spent_ms} ms; last: {answer.reason}"
                     )
             await deadline.pause(backoff.next_ms())
 
     async def _described_by(
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
-    ) -> DescribeClusterResponse | str:
+    ) -> DescribeClusterResponse | Failed:
         """Have one broker tell all, page after page; or say why it did not.
 
         What all of it is known to be as new as is the oldest page.
@@ -209,9 +223,9 @@ class ClusterView:
         whole = await self._page_of(endpoint, request, deadline)
         while isinstance(whole, DescribeClusterResponse) and whole.next_cursor is not None:
             if deadline.is_over():
-                return f"{endpoint}: not all was told in time"
+                return Failed(reason=f"{endpoint}: not all was told in time")
             page = await self._page_of(endpoint, replace(request, cursor=whole.next_cursor), deadline)
-            if isinstance(page, str):
+            if isinstance(page, Failed):
                 return page
             whole = replace(
                 whole,
@@ -223,20 +237,20 @@ class ClusterView:
 
     async def _page_of(
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
-    ) -> DescribeClusterResponse | str:
+    ) -> DescribeClusterResponse | Failed:
         try:
             answer = await self.connections.call(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
         except MalformedRequestError as error:
             raise ClusterUnreachableError(str(error), error=ErrorCode.INVALID_REQUEST) from error
         except TransportError as error:
-            return str(error)
+            return Failed(reason=str(error), refused=is_refused(error))
         assert isinstance(answer, DescribeClusterResponse), answer
         if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             raise ClusterUnreachableError(
                 f"{endpoint} is not of cluster {self.config.cluster_id}; check the bootstrap addresses",
                 error=answer.error,
             )
-        return answer if answer.error is ErrorCode.NONE else f"{endpoint}: {answer.error}"
+        return answer if answer.error is ErrorCode.NONE else Failed(reason=f"{endpoint}: {answer.error}")
 
     # --- learning ---------------------------------------------------------------------------------------------------
 

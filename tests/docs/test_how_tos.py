@@ -74,7 +74,6 @@ def partition_of(rows: list[Row]) -> Partition:
         events=ReplicaEvents(),
         history_complete=True,
         evidence_due=True,
-        gapless=False,
     )
 
 

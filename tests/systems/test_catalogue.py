@@ -9,7 +9,9 @@ import click
 import pytest
 
 from nemesis.cli.workload import workload_asked
+from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.errors import UnsupportedError
+from nemesis.history.events import METADATA_LOG
 from nemesis.systems import catalogue, programs
 from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, offer_of
 from nemesis.workload.catalogue import WORKLOADS
@@ -95,6 +97,16 @@ def test_only_logs_that_are_read_are_expected() -> None:
         "redis": False,
         "kafka": True,
     }
+
+
+def test_where_every_offset_holds_a_record_is_declared() -> None:
+    """Nobody but clients writes to the partitions of our and Kafka's topics; the metadata log has other records too."""
+    options = ReplicaOptions()
+    declared = {name: list(entry.offer.gapless(options)) for name, entry in SYSTEMS.items()}
+    topics = list(options.topics.names)
+    assert declared == {"highwater": topics, "etcd": [], "redis": [], "kafka": topics}
+    assert topics
+    assert METADATA_LOG not in topics
 
 
 def test_a_system_offers_what_its_clients_can_do() -> None:
