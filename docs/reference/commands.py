@@ -23,7 +23,7 @@ CHOICES_MAX = 12
 def page_of(program: str) -> str:
     """All that there is of one program."""
     parts = [_section(path, command) for path, command in commands_of(program)]
-    return f"# `{program}`\n\n" + "".join(parts) + (_exit_codes() if program == "nemesis" else "")
+    return f"# Command `{program}`\n\n" + "".join(parts) + (_exit_codes() if program == "nemesis" else "")
 
 
 def commands_of(program: str) -> Iterator[tuple[str, click.Command]]:

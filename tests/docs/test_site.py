@@ -91,6 +91,10 @@ def test_a_search_finds_a_fault(site: Path, page: Page) -> None:
 
 
 def test_the_reference_is_in_the_site(site: Path) -> None:
-    """Each page that is written from the code is there, and the code that writes it is not."""
+    """Each page that is written from the code is there, in the list of them too, and the code that writes it is not."""
+    listed = (
+        (site / "reference" / "index.html").read_text(encoding="utf-8").partition("<table")[2].partition("</table")[0]
+    )
+    assert [name for name in PAGES if f'href="{name.removesuffix(".md")}.html"' not in listed] == []
     assert [name for name in PAGES if not (site / "reference" / name).with_suffix(".html").exists()] == []
     assert list(site.rglob("*.py")) == []
