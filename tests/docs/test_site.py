@@ -18,7 +18,7 @@ from tests.browser import NARROW, chromium, page
 
 __all__ = ["chromium", "page"]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
