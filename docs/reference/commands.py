@@ -10,18 +10,20 @@ from inspect import cleandoc
 
 import click
 
-from docs.reference.tables import code, prose, table
+from docs.reference.tables import code, codes, prose, table
 from nemesis.cli.__main__ import cli as nemesis
 from nemesis.cli.exit import Exit
 from replica.cli.__main__ import main as replica
 
 PROGRAMS = {"nemesis": nemesis, "replica": replica}
+CHOICES_MAX = 12
+"""Of more words that an option may have, none is shown beside it: its own text or another page lists them."""
 
 
 def page_of(program: str) -> str:
     """All that there is of one program."""
     parts = [_section(path, command) for path, command in commands_of(program)]
-    return f"# `{program}`\n\n" + "".join(parts) + (_exit_codes() if program == "nemesis" else "")
+    return f"# Command `{program}`\n\n" + "".join(parts) + (_exit_codes() if program == "nemesis" else "")
 
 
 def commands_of(program: str) -> Iterator[tuple[str, click.Command]]:
@@ -73,15 +75,14 @@ def _paragraph(text: str) -> str:
 
 def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
     _, said = option.get_help_record(context) or ("", "")
-    words = "".join(f"<br>{code(name)}" for name in option.secondary_opts)
-    value = "" if option.is_flag or option.count else " " + _value(option, context)
-    return code(", ".join(option.opts) + value) + words, prose(said)
-
-
-def _value(option: click.Option, context: click.Context) -> str:
-    if isinstance(option.type, click.Choice) and option.metavar is None and len(option.type.choices) > 12:
-        return "NAME"
-    return option.make_metavar(context)
+    names = ", ".join(option.opts)
+    others = "".join(f"<br>{code(name)}" for name in option.secondary_opts)
+    if option.is_flag or option.count:
+        return code(names) + others, prose(said)
+    if isinstance(option.type, click.Choice) and option.metavar is None:
+        many = len(option.type.choices) > CHOICES_MAX
+        return f"{code(names)} " + (code("NAME") if many else codes(option.type.choices)), prose(said)
+    return code(f"{names} {option.make_metavar(context)}".removesuffix(" RANGE")), prose(said)
 
 
 def _exit_codes() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-_SPECIAL = re.compile(r"[<*_]")
+_SPECIAL = re.compile(r"[*_]")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -32,7 +32,8 @@ def prose(text: str) -> str:
     Code is between the backticks of Markdown, or the double ones of reStructuredText.
     """
     pieces = " ".join(text.split()).replace("``", "`").split("`")
-    return "`".join(piece if number % 2 else _SPECIAL.sub(r"\\\g<0>", piece) for number, piece in enumerate(pieces))
+    shown = (piece if number % 2 else _SPECIAL.sub(r"\\\g<0>", piece) for number, piece in enumerate(pieces))
+    return "`".join(piece if number % 2 else piece.replace("<", "&lt;") for number, piece in enumerate(shown))
 
 
 def linked(text: str) -> str:

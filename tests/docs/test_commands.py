@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from docs.reference.commands import commands_of
 from nemesis.plugin import hooks
 from tests.docs.commands import OURS, Shown, pages, shown_on
 from tests.docs.parsing import PROGRAMS, check_words
@@ -19,8 +20,9 @@ INSTALLS = "installs packages, which needs a registry, or changes the machine"
 READERS_OWN = "judges runs and histories of the reader's: tests/cli and tests/formats do so with theirs"
 NOT_RUN = {
     r"nemesis (run|demo|soak)\b": "a run of a cluster takes long: the quick start's are done, others by tests/cli",
-    r"nemesis (check|export|explain) (store/|RUN|FOLDER|OPERATIONS|hdfs:|[a-z-]+\.(edn|jsonl))": READERS_OWN,
+    r"nemesis (check|export|explain|history) (store/|RUN|FOLDER|OPERATIONS|hdfs:|[a-z-]+\.(edn|jsonl))": READERS_OWN,
     r"nemesis check \S+\.(log|porcupine)": "tests/formats compares what it says",
+    r"nemesis (serve|index|gc)\b": "shows or prunes the reader's store, or goes on until Ctrl-C: tests/serve do so",
     r"nemesis (doctor|shrink)\b": "takes long: tests/cli and tests/simulator do so",
     r"replica (?!random-id)": "asks a cluster: the quick start's and those of clients.md are done, others by tests/cli",
     r"export |sleep |kill |printf |cd |random_id|,": "goes with the commands beside it",
@@ -49,6 +51,19 @@ def our_commands() -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
+def examples() -> list[tuple[str, tuple[str, ...]]]:
+    """The examples at the end of ``--help``, which the reference shows as well."""
+    lines = [
+        (path, line.strip())
+        for program in OURS
+        for path, command in commands_of(program)
+        for line in (command.epilog or "").splitlines()
+        if line.strip().startswith(f"{program} ")
+    ]
+    shown = [Shown(page=f"{path} --help", line=0, text=line) for path, line in lines]
+    return [(str(each), words) for each in shown for words in each.commands if words[0] in OURS]
+
+
 def is_run(words: tuple[str, ...]) -> bool:
     """Whether a command is run here."""
     return not any(re.match(pattern, " ".join(words)) for pattern in NOT_RUN)
@@ -70,7 +85,9 @@ def bounded(words: tuple[str, ...]) -> list[str]:
     return [*kept, *SHORT] if kept[:2] == ["nemesis", "sim"] and not {"--list-variants", "--jobs"} & {*kept} else kept
 
 
-@pytest.mark.parametrize(("where", "words"), our_commands(), ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(
+    ("where", "words"), [*our_commands(), *examples()], ids=lambda each: each if isinstance(each, str) else ""
+)
 def test_a_command_is_one(where: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The command exists, takes each option that is shown, and each value is one that the option may have."""
     monkeypatch.setenv("REPLICA_BOOTSTRAP", "127.0.0.1:9092")
@@ -143,8 +160,6 @@ def test_every_option_that_is_named_exists() -> None:
 
 
 def _options_of(program: str) -> set[str]:
-    from docs.reference.commands import commands_of
-
     every = [parameter for _, command in commands_of(program) for parameter in command.params]
     return {name for parameter in every for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
 

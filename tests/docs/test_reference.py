@@ -86,7 +86,7 @@ def test_a_bar_ends_no_cell() -> None:
 
 def test_prose_is_no_markup() -> None:
     """Angles, stars and underscores of a comment are shown; its code is code."""
-    assert tables.prose("a <b> *c* __d__ ``e_f < g``") == r"a \<b> \*c\* \_\_d\_\_ `e_f < g`"
+    assert tables.prose("a <b> *c* __d__ ``e_f < g``") == r"a &lt;b> \*c\* \_\_d\_\_ `e_f < g`"
 
 
 def test_what_stands_behind_a_name_is_its_comment() -> None:

@@ -18,7 +18,7 @@ from tests.browser import NARROW, chromium, page
 
 __all__ = ["chromium", "page"]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +75,26 @@ def test_every_command_is_found_from_the_start(site: Path, page: Page) -> None:
     page.goto((site / "index.html").as_uri())
     page.get_by_role("link", name="Reference").first.click()
     page.get_by_role("link", name="Command nemesis").first.click()
+    page.wait_for_selector("#exit-codes")
     headings = [text.removesuffix("¶").strip() for text in page.locator("h2").all_inner_texts()]
     expected = [path for path, _ in commands.commands_of("nemesis") if path != "nemesis"]
     assert headings == [*expected, "Exit codes"]
 
 
+def test_a_search_finds_a_fault(site: Path, page: Page) -> None:
+    """A word leads to a page that has it, from a folder, where browsers refuse workers."""
+    page.goto((site / "index.html").as_uri())
+    page.locator("input.md-search__input").first.click()
+    page.keyboard.type("egress-corrupt")
+    page.wait_for_selector(".md-search-result__item")
+    assert "Faults" in page.locator(".md-search-result__list").inner_text()
+
+
 def test_the_reference_is_in_the_site(site: Path) -> None:
-    """Each page that is written from the code is there, and the code that writes it is not."""
+    """Each page that is written from the code is there, in the list of them too, and the code that writes it is not."""
+    listed = (
+        (site / "reference" / "index.html").read_text(encoding="utf-8").partition("<table")[2].partition("</table")[0]
+    )
+    assert [name for name in PAGES if f'href="{name.removesuffix(".md")}.html"' not in listed] == []
     assert [name for name in PAGES if not (site / "reference" / name).with_suffix(".html").exists()] == []
     assert list(site.rglob("*.py")) == []
