@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 
 from nemesis.cli.check import check_is_run, run_folder
+from replica.cli.help import example
 
 EXPORTED_EDN = "history.edn"
 EXPORTED_TRACE = "trace.json"
 
 
-@click.command()
+@click.command(epilog=example("nemesis export store/append/latest --format perfetto"))
 @run_folder
 @click.option(
     "--output",

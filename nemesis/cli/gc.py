@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nemesis.cli.run import store_option
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from nemesis.serve.pruning import Stored
@@ -49,7 +50,7 @@ def _verdicts(context: click.Context, parameter: click.Parameter, value: str | N
     return words
 
 
-@click.command()
+@click.command(epilog=example("nemesis gc --verdict valid --older-than 30d --max-size 10GiB"))
 @store_option
 @click.option("--verdict", "verdicts", callback=_verdicts, metavar="LIST", help=f"Only these: {', '.join(VERDICTS)}.")
 @click.option(

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from nemesis.cli.check import check_is_run, run_folder
+from replica.cli.help import example
 
 ROWS = 100
 """So many rows the table has where nobody asks for another number."""
@@ -21,7 +22,7 @@ RECORDS_MAX = 4
 EXAMPLE = "key = 'topic1-0' and outcome != 'ok' and time >= 4.5"
 
 
-@click.command()
+@click.command(epilog=example(f'nemesis history store/append/latest --where "{EXAMPLE}"'))
 @run_folder
 @click.option(
     "--where",

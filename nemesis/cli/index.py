@@ -11,9 +11,10 @@ import click
 
 from nemesis.cli.exit import UnsupportedError
 from nemesis.cli.run import store_option
+from replica.cli.help import example
 
 
-@click.command()
+@click.command(epilog=example("nemesis index --html site"))
 @store_option
 @click.option(
     "--html",

@@ -13,13 +13,14 @@ import click
 
 from nemesis.cli.exit import UnsupportedError
 from nemesis.cli.run import store_option
+from replica.cli.help import example
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8484
 REQUESTS_MAX = 100
 
 
-@click.command()
+@click.command(epilog=example("nemesis serve --store store --port 8484"))
 @store_option
 @click.option(
     "--host",

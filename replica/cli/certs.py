@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from replica.cli.help import example
+
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -22,7 +24,7 @@ _CA = "ca"
 _CLOCKS_DIFFER = datetime.timedelta(minutes=5)
 
 
-@click.command()
+@click.command(epilog=example("replica certs --dir tls replica-1 replica-2 replica-3 client"))
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--dir", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where to.")
 @click.option(
@@ -39,10 +41,6 @@ def certs(names: tuple[str, ...], folder: Path, hosts: tuple[str, ...], days: in
 
     The authority is made where there is none. What there is of a NAME is replaced: so it is renewed, and replicas and
     clients take it up with their next connections.
-
-    \b
-    Example:
-        replica certs --dir tls replica-1 replica-2 replica-3 client
     """
     try:
         from cryptography import x509

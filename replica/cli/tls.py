@@ -46,7 +46,8 @@ def _keep(context: click.Context, option: click.Parameter, path: Path | None) ->
 
 def tls_files() -> TlsFiles | None:
     """What this command was given; None without TLS. Raises click.UsageError where it cannot be used."""
-    files = click.get_current_context().meta.get(_KEY)
+    context = click.get_current_context(silent=True)
+    files = None if context is None else context.meta.get(_KEY)
     if files is None:
         return None
     if "ca_file" not in files:

@@ -136,7 +136,7 @@ class Producer(Closing):
             delivery.tell(on_delivery)
         return delivery
 
-    async def send_and_wait(self, topic: str, value: Any, **options: Any) -> RecordMetadata:
+    async def send_and_wait(self, topic: str, value: Any, /, **options: Any) -> RecordMetadata:
         """Write one record and say where it stands; ``options`` are those of ``send``.
 
         Waits for room first. Raises NotWrittenError or OutcomeUnknownError.
