@@ -283,8 +283,9 @@ class OpenRun:
             tasks.create_task(self._workload.run(rate=self._options.rate, stop=stop))
             judge = tasks.create_task(self._end_at_anomaly(over))
             try:
-                await self._injector.run(self._schedule, begin_s=begin_s, stop=over)
-                await is_set_within(over, begin_s + self._schedule.time_limit_s - asyncio.get_running_loop().time())
+                late_s = await self._injector.run(self._schedule, begin_s=begin_s, stop=over)
+                end_s = begin_s + self._schedule.time_limit_s + late_s
+                await is_set_within(over, end_s - asyncio.get_running_loop().time())
                 judge.cancel()
                 self._phase = "healing"
                 await self._injector.heal_all()

@@ -218,7 +218,7 @@ def directed_schedule(given: Mapping[str, Any]) -> Schedule:
 
 def _lasting(schedule: Schedule, time_limit_s: float) -> Schedule:
     try:
-        return Schedule(name=schedule.name, time_limit_s=time_limit_s, steps=schedule.steps)
+        return replace(schedule, time_limit_s=time_limit_s)
     except ValueError as error:
         raise click.UsageError(f"--time-limit is too short for this schedule: {error}") from None
 

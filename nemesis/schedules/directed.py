@@ -64,6 +64,8 @@ SHORT_LOG_CANDIDATE = Schedule(
 FOLLOWER_RESTART = Schedule(
     name="follower-restart",
     time_limit_s=20.0,
+    # What b stores, and a when nobody follows it any more, takes its time after each step, however late that was.
+    keeps_distances=True,
     steps=(
         Step(at_s=1.0, action=Name(name="a", target=Role.LEADER)),
         Step(at_s=1.0, action=Name(name="b", target=Role.FOLLOWER)),

@@ -52,16 +52,21 @@ class Injector:
         """What is broken now, in words, for the progress line."""
         return tuple(f"{fault.fault.name} {list(fault.nodes)}" for fault in self._open.values())
 
-    async def run(self, schedule: Schedule, *, begin_s: float, stop: asyncio.Event | None = None) -> None:
+    async def run(self, schedule: Schedule, *, begin_s: float, stop: asyncio.Event | None = None) -> float:
         """Do the steps at their times; ``begin_s`` is the event loop's time at which the schedule begins.
 
-        When ``stop`` is set no further step is done, and what is open stays so.
+        When ``stop`` is set no further step is done, and what is open stays so. Returns by how many seconds the end is
+        to be later, so that it keeps its distance from what came late.
         """
-        loop = asyncio.get_running_loop()
+        loop, late_s = asyncio.get_running_loop(), 0.0
         for step in schedule.steps:
-            if await is_set_within(stop or asyncio.Event(), begin_s + step.at_s - loop.time()):
-                return
+            if await is_set_within(stop or asyncio.Event(), begin_s + step.at_s + late_s - loop.time()):
+                break
             await self._do(step)
+            # Waiting takes as long as it takes: that is no lateness.
+            if schedule.keeps_distances and not isinstance(step.action, AwaitLeader):
+                late_s = max(late_s, loop.time() - begin_s - step.at_s)
+        return late_s
 
     async def heal_all(self) -> None:
         """Undo whatever is still open, start what does not run, whoever ended it, and let all vote again.

@@ -66,11 +66,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Steps in order of time. What is not healed by a step is healed at ``time_limit_s``, when the workload ends."""
+    """Steps in order of time. What is not healed by a step is healed at ``time_limit_s``, when the workload ends.
+
+    With ``keeps_distances`` a step that comes late makes all that follow it as late, and the end: what must be so long
+    after something is.
+    """
 
     name: str
     time_limit_s: float
     steps: tuple[Step, ...]
+    keeps_distances: bool = False
 
     def __post_init__(self) -> None:
         times = [step.at_s for step in self.steps]
@@ -94,7 +99,8 @@ class Schedule:
     def to_json(self) -> str:
         """``schedule.json``: the same schedule gives the same bytes."""
         steps = [{"at_s": step.at_s, **_action_to_json(step.action)} for step in self.steps]
-        document = {"name": self.name, "time_limit_s": self.time_limit_s, "steps": steps}
+        distances = {"keeps_distances": True} if self.keeps_distances else {}
+        document = {"name": self.name, "time_limit_s": self.time_limit_s, **distances, "steps": steps}
         return json.dumps(document, indent=2) + "\n"
 
 
@@ -103,7 +109,12 @@ def schedule_from_json(text: str) -> Schedule:
     try:
         document = json.loads(text)
         steps = tuple(_step_from_json(step) for step in document["steps"])
-        return Schedule(name=document["name"], time_limit_s=document["time_limit_s"], steps=steps)
+        return Schedule(
+            name=document["name"],
+            time_limit_s=document["time_limit_s"],
+            steps=steps,
+            keeps_distances=document.get("keeps_distances") is True,
+        )
     except json.JSONDecodeError as error:
         raise ValueError(f"this is not a schedule, nor any JSON: {error}") from None
     except (KeyError, TypeError) as error:

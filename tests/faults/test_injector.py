@@ -421,6 +421,20 @@ async def test_a_schedule_that_is_stopped_does_no_further_step(tmp_path: Path) -
     assert len(stage.injector.open_faults) == 1
 
 
+@pytest.mark.parametrize("keeps_distances", [True, False])
+async def test_what_follows_a_late_step_is_as_late(keeps_distances: bool, tmp_path: Path) -> None:
+    """Of a schedule that keeps its distances no step comes closer to the one before, and the end is as late as they."""
+    stage, loop = Stage(tmp_path), asyncio.get_running_loop()
+    kill, heal = Inject(fault_id=0, fault=Kill(target="one")), Heal(fault_id=0)
+    steps = (Step(at_s=0, action=kill), Step(at_s=0.2, action=heal))
+    schedule = Schedule(name="test", time_limit_s=1, steps=steps, keeps_distances=keeps_distances)
+    begin_s = loop.time()
+    late_s = await stage.injector.run(schedule, begin_s=begin_s - 60)
+    assert late_s >= 60 if keeps_distances else late_s == 0
+    assert loop.time() - begin_s >= (0.2 if keeps_distances else 0)
+    assert not stage.injector.open_faults
+
+
 async def test_pauses_that_overlap_end_each_for_itself(tmp_path: Path) -> None:
     """Who is paused by two faults stands still until the second one is healed."""
     stage = Stage(tmp_path)

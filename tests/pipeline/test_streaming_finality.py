@@ -109,11 +109,10 @@ def test_lies_are_never_told_and_taken_back() -> None:
 
 
 def test_every_kind_of_a_run_can_be_planted() -> None:
-    """No kind is left out above but those that only transactions show, or only logs without gaps, or what
-    is damaged, or no log at all; and that of a value that is read before it is sent, which needs no log."""
+    """No kind is left out above but those that only transactions show, or what is damaged, or no log at all."""
     planted = set(kinds_of(SynthModel.KAFKA, Path("run")))
     assert {check.name for check in CHECKS} - planted == (
-        OF_TRANSACTIONS_ONLY | CIRCLES | OF_OBJECTS | {"hole", "missing-evidence", "future-read"}
+        OF_TRANSACTIONS_ONLY | CIRCLES | OF_OBJECTS | {"missing-evidence"}
     )
 
 
