@@ -89,17 +89,17 @@ def judge_tables(  # noqa: PLR0913 - what is known of a run beside its tables ha
     )
     done = with_run_id(_clients(history), run_id) if objects else operations
     told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if declared is None else [declared])])
-    heavy = _heavy([done, logs, told], weight_max)
-    on_logs = operations.slice(0, 0) if objects else _without(done, heavy)
-    findings = judge_partitions(on_logs, _without(logs, heavy), _without(told, heavy), options)
+    heavy = heavy_ones([done, logs, told], weight_max)
+    on_logs = operations.slice(0, 0) if objects else without(done, heavy)
+    findings = judge_partitions(on_logs, without(logs, heavy), without(told, heavy), options)
     if objects:
-        findings += judge_objects(_without(done, heavy), objects)
+        findings += judge_objects(without(done, heavy), objects)
     for key, why in heavy.items():
         findings += unseen(key, why, on_objects=bool(objects))
     return count(history, operations, logs, events), findings
 
 
-def _heavy(tables: Sequence[pa.Table], weight_max: int) -> Mapping[tuple[str, str], str]:
+def heavy_ones(tables: Sequence[pa.Table], weight_max: int) -> Mapping[tuple[str, str], str]:
     """Each (run_id, topic_partition) of which there is too much to judge it, and why."""
     if Weight(tables).why_not(weight_max) is None:
         return {}
@@ -109,7 +109,7 @@ def _heavy(tables: Sequence[pa.Table], weight_max: int) -> Mapping[tuple[str, st
     return {key: why for key, why in sorted(whys.items()) if why is not None}
 
 
-def _without(rows: pa.Table, heavy: Mapping[tuple[str, str], str]) -> pa.Table:
+def without(rows: pa.Table, heavy: Mapping[tuple[str, str], str]) -> pa.Table:
     """The rows of all other topic-partitions."""
     if not heavy:
         return rows

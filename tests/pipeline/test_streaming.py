@@ -91,6 +91,14 @@ def test_each_anomaly_is_found_when_it_is_written_and_once(tmp_path: Path) -> No
     assert follower.catch_up() == []
 
 
+def test_what_is_too_much_for_the_end_is_too_much_meanwhile(tmp_path: Path) -> None:
+    """A topic-partition is judged up to as much as at the end; others that have less go on to be."""
+    growing = Growing(tmp_path / "run", WRONG)
+    found = {most: InProcessFollower(tmp_path / "run", weight_max=most) for most in (7, 8, 100)}
+    growing.write(8)
+    assert [sorted(kinds(found[most])) for most in found] == [[], *[["inconsistent-offsets", "phantom-read"]] * 2]
+
+
 def test_only_what_has_new_rows_is_judged_again(tmp_path: Path) -> None:
     """A topic-partition about which nothing new is written is not judged again: its anomalies wait in the files."""
     growing = Growing(tmp_path / "run", WRONG)

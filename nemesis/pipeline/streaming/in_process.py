@@ -17,16 +17,18 @@ from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.history.errors import HistoryError
 from nemesis.history.reader import ShardListing, read_table
 from nemesis.history.schemas import SCHEMAS, Kind
-from nemesis.pipeline.local import of_run, pair_operations
+from nemesis.pipeline.local import heavy_ones, of_run, pair_operations, without
 from nemesis.pipeline.streaming.finality import Told
 from nemesis.pipeline.streaming.growth import FOLLOWED, FollowError, Growth
+from nemesis.pipeline.weight import WEIGHT_MAX
 
 
 class InProcessFollower:
     """Judges what is new of one run folder whenever it is asked to."""
 
-    def __init__(self, folder: Path, growth: Growth | None = None) -> None:
+    def __init__(self, folder: Path, growth: Growth | None = None, *, weight_max: int = WEIGHT_MAX) -> None:
         self._run_id = folder.name
+        self._weight_max = weight_max
         self._growth = Growth(folder) if growth is None else growth
         self._tables = {kind: SCHEMAS[kind].empty_table() for kind in FOLLOWED}
         self._told = Told()
@@ -61,6 +63,8 @@ class InProcessFollower:
         operations = _of(pair_operations(self._tables[Kind.HISTORY], self._run_id), touched)
         events = _of(of_run(self._tables[Kind.EVENTS], self._run_id, RUN_EVENT_SCHEMA), touched)
         options = CheckOptions(incomplete_runs=frozenset({self._run_id}))
+        heavy = heavy_ones([operations, events], self._weight_max)
+        operations, events = without(operations, heavy), without(events, heavy)
         found = judge_partitions(operations, LOG_BATCH_SCHEMA.empty_table(), events, options)
         rows: list[Row] = found.anomalies.to_pylist()
         return rows
