@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """``pattern`` is one of Plotly's, ``swatch`` the shape that comes nearest to it in the legend."""
+    """``pattern`` is one of ``draw.js``, or none, ``swatch`` the shape that comes nearest to it in the legend."""
 
     words: str
     colour: str

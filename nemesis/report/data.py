@@ -7,32 +7,35 @@ writes nothing: the same folder gives the same ``RunView``.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.report.evidence import worded
+from nemesis.report.evidence import places_of, rows_at, worded
 from nemesis.report.final_logs import replica_logs
 from nemesis.report.folder import RunFiles, read_run_files
 from nemesis.report.headlines import headlines
-from nemesis.report.judgement import ANOMALIES_PER_KIND_MAX, read_judgement
+from nemesis.report.judgement import read_judgement
+from nemesis.report.log_views import LOGS_MAX, log_views
 from nemesis.report.narrative import narrative
 from nemesis.report.operations import (
     NS_PER_SECOND,
     Operations,
     count_errors,
     count_operations,
-    latency,
+    drawn_positions,
     of_clients,
     pair_operations,
+    quantile_lines,
     throughput,
 )
 from nemesis.report.timeline import FAULTS_MAX, MARKS_MAX, read_timeline
-from nemesis.report.values import Judgement, Latency, RunView, Timeline
+from nemesis.report.values import Judgement, Latency, OperationRow, RunView, Timeline
 
 FACT_OPTIONS = (
     *("nodes", "topic_count", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
@@ -40,6 +43,8 @@ FACT_OPTIONS = (
     *("nemesis", "time_limit", "concurrency", "rate", "final_time_limit"),
 )
 """Options of ``test.json`` that the header names, in this order; all of them stand in the command."""
+DRAWN_RECORDS_MAX, DRAWN_TEXT_MAX = 4, 80
+"""Of each operation that is drawn: so many records of a poll, and characters of a value or error."""
 
 
 def read_run(folder: Path) -> RunView:
@@ -57,12 +62,16 @@ def view_of(files: RunFiles) -> RunView:
     operations = pair_operations(files.history, origin_ns)
     timeline = read_timeline(files.history, files.events, origin_ns)
     by_clients = of_clients(operations, files.history)
-    drawn = latency(by_clients, duration_s)
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
     said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
     story = narrative(judgement, timeline, files.history, origin_ns)
     judgement = replace(judgement, headlines=said, narrative=story)
+    in_question = dict.fromkeys(one.topic_partition for one in judgement.anomalies if one.topic_partition)
+    views = log_views(files.history, files.events, timeline, logs, (origin_ns, end_ns), in_question)
+    drawn = _drawn(by_clients, files.history, judgement)
+    quantiles = quantile_lines(by_clients, duration_s)
+    latency = Latency(quantiles=quantiles, shown=len(drawn), total=len(by_clients.invoke_row))
     return RunView(
         name=files.folder.resolve().name,
         command=_command(files.test),
@@ -71,14 +80,24 @@ def view_of(files: RunFiles) -> RunView:
         judgement=judgement,
         timeline=timeline,
         throughput=throughput(by_clients, duration_s),
-        latency=drawn,
+        latency=latency,
+        operations=drawn,
+        log_views=views[:LOGS_MAX],
         counts=count_operations(operations),
         errors=count_errors(operations, files.history),
         logs=logs,
         log_files=tuple(str(path.relative_to(files.folder)) for path in files.log_files),
         missing=files.missing + _gaps(operations, files),
-        notes=_notes(drawn, timeline, judgement),
+        notes=_notes(latency, timeline, len(views)),
     )
+
+
+def _drawn(operations: Operations, history: pa.Table, judgement: Judgement) -> tuple[OperationRow, ...]:
+    """The operations that are drawn, among them all that an anomaly shows."""
+    shown = [operation.index for anomaly in judgement.anomalies for operation in anomaly.operations]
+    always = np.array(list(places_of(operations, history, shown).values()), dtype=np.int64)
+    positions = drawn_positions(operations, always)
+    return tuple(rows_at(operations, history, positions, records_max=DRAWN_RECORDS_MAX, text_max=DRAWN_TEXT_MAX))
 
 
 def _extent_ns(history: pa.Table, events: pa.Table) -> tuple[int, int]:
@@ -121,36 +140,24 @@ def _facts(test: Mapping[str, Any], duration_s: float, engine: str) -> tuple[tup
     facts.append(("duration", f"{duration_s:.1f} s"))
     facts.append(("judged by", engine or None))
     facts.append(("versions", test.get("versions")))
-    return tuple((name.replace("_", " "), _fact(value)) for name, value in facts if value not in (None, "", [], {}))
+    return tuple((name.replace("_", " "), worded(value)) for name, value in facts if value not in (None, "", [], {}))
 
 
-def _fact(value: Any) -> str:
-    match value:
-        case dict():
-            return ", ".join(f"{key} {worded(part)}" for key, part in value.items())
-        case list():
-            return ", ".join(worded(part) for part in value)
-        case _:
-            return worded(value)
-
-
-def _notes(drawn: Latency, timeline: Timeline, judgement: Judgement) -> tuple[str, ...]:
+def _notes(latency: Latency, timeline: Timeline, logs: int) -> tuple[str, ...]:
     """What the page leaves out, in full sentences."""
     notes = []
-    if drawn.shown < drawn.total:
+    if latency.shown < latency.total:
         notes.append(
-            f"The latency plots draw {drawn.shown:,} of {drawn.total:,} operations: the slowest of each kind, and the "
-            f"others evenly over time. Their quantile lines are computed from all of them."
+            f"{latency.shown:,} of {latency.total:,} operations are drawn: those that anomalies name, of each kind the "
+            "slowest and the fastest in every stretch of time, and others evenly over time. Throughput and "
+            "quantiles are those of all."
         )
-    notes += _beyond("faults", timeline.faults, FAULTS_MAX)
-    notes += _beyond("elections and truncations", timeline.marks, MARKS_MAX)
-    if judgement.anomaly_count > len(judgement.anomalies):
-        notes.append(
-            f"{len(judgement.anomalies)} of {judgement.anomaly_count:,} anomalies are shown in full, at most "
-            f"{ANOMALIES_PER_KIND_MAX} of each kind; results.json has them all."
-        )
+    notes += _beyond("faults", len(timeline.faults), FAULTS_MAX)
+    notes += _beyond("elections and truncations", len(timeline.marks), MARKS_MAX)
+    if logs > LOGS_MAX:
+        notes.append(f"{LOGS_MAX} of {logs:,} logs are drawn one by one: those with anomalies, then the most eventful.")
     return tuple(notes)
 
 
-def _beyond(what: str, entries: Sequence[object], limit: int) -> list[str]:
-    return [f"The plots draw the first {limit} of {len(entries):,} {what}."] if len(entries) > limit else []
+def _beyond(what: str, count: int, limit: int) -> list[str]:
+    return [f"The plots draw the first {limit} of {count:,} {what}."] if count > limit else []

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nemesis.faults.look import LOOKS
-from nemesis.history.events import FINAL_READ
+from nemesis.history.events import FINAL_READ, METADATA_LOG
 from nemesis.report.figures import (
+    ANOMALY_COLOUR,
     LEADER_COLOUR,
-    MARK_COLOURS,
+    MARK_LOOKS,
     OFFLINE_COLOUR,
     OUTCOME_COLOURS,
     QUANTILE_COLOUR,
+    lanes_of,
 )
 from nemesis.report.values import MarkKind, Outcome, RunView
 
@@ -30,10 +32,13 @@ class Swatch(StrEnum):
     LINE = "line"
     DASHED = "dashed"
     DOTTED = "dotted"
+    STAR = "star"
     TRIANGLE = "triangle"
+    TRIANGLE_DOWN = "triangle-down"
     DIAMOND = "diamond"
     CROSS = "cross"
     SQUARE = "square"
+    RING = "ring"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +55,16 @@ def legend_of(run: RunView) -> tuple[LegendEntry, ...]:
     timeline = run.timeline
     looks = [fault.look for fault in timeline.faults]
     marks = {mark.kind for mark in timeline.marks}
-    outcomes = {outcome for counts in run.counts for outcome, count in counts.counts.items() if count}
-    functions = {counts.f for counts in run.counts}
+    outcomes = {operation.outcome for operation in run.operations}
+    functions = {operation.f for operation in run.operations}
     is_ok = Outcome.OK in outcomes
+    lanes = lanes_of(timeline.leaderships)
+    leads = "controls" if any(reign.log == METADATA_LOG for reign in lanes) else "leads"
     entries = (
-        (bool(timeline.leaderships), Swatch.BAR, LEADER_COLOUR, "leads; where there are many logs, controls"),
+        (bool(run.judgement.anomalies), Swatch.RING, ANOMALY_COLOUR, "of an anomaly"),
+        (bool(lanes), Swatch.BAR, LEADER_COLOUR, f"{leads}, in this epoch"),
         *((look in looks, Swatch(look.swatch), look.colour, look.words) for look in LOOKS),
-        *((kind in marks, swatch, MARK_COLOURS[kind], words) for kind, swatch, words in _MARKS),
+        *((kind in marks, swatch, MARK_LOOKS[kind].colour, words) for kind, swatch, words in _MARKS),
         (bool(timeline.offline), Swatch.BAR, OFFLINE_COLOUR, "a partition without a leader"),
         *((outcome in outcomes, swatch, OUTCOME_COLOURS[outcome], words) for outcome, swatch, words in _OUTCOMES),
         (FINAL_READ in functions, Swatch.SQUARE, OUTCOME_COLOURS[Outcome.OK], "final read"),
@@ -69,14 +77,14 @@ def legend_of(run: RunView) -> tuple[LegendEntry, ...]:
 
 
 _MARKS = (
-    (MarkKind.CONTROLLER, Swatch.DASHED, "controller election (star)"),
+    (MarkKind.CONTROLLER, Swatch.STAR, "controller election"),
     (MarkKind.ELECTION, Swatch.TRIANGLE, "leader election"),
-    (MarkKind.UNCLEAN, Swatch.DIAMOND, "unclean election (diamond)"),
+    (MarkKind.UNCLEAN, Swatch.DIAMOND, "unclean election"),
     (MarkKind.TRUNCATION, Swatch.CROSS, "truncation"),
-    (MarkKind.ISR_SHRINK, Swatch.TRIANGLE, "ISR shrink (points down)"),
+    (MarkKind.ISR_SHRINK, Swatch.TRIANGLE_DOWN, "ISR shrink"),
 )
 _OUTCOMES = (
-    (Outcome.OK, Swatch.LINE, "ok (points: circles)"),
-    (Outcome.FAIL, Swatch.DASHED, "fail (crosses)"),
-    (Outcome.INFO, Swatch.DOTTED, "info (diamonds)"),
+    (Outcome.OK, Swatch.LINE, "ok (points: dots)"),
+    (Outcome.FAIL, Swatch.DASHED, "fail (points: crosses)"),
+    (Outcome.INFO, Swatch.DOTTED, "info (points: diamonds)"),
 )

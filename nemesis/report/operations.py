@@ -18,8 +18,6 @@ from nemesis.history.events import APPEND, FINAL_READ, NEMESIS_PROCESS, POLL
 from nemesis.history.pairing import UNRETURNED, pairs
 from nemesis.report.values import (
     ErrorCount,
-    Latency,
-    LatencyPoints,
     LatencyQuantile,
     OperationCounts,
     Outcome,
@@ -34,8 +32,8 @@ Floats = npt.NDArray[np.float64]
 BINS_MAX = 160
 """So many bins fit on a page before neighbours can no longer be told apart."""
 BIN_WIDTHS_MS = (100, 200, 250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000)
-LATENCY_POINTS_MAX = 3000
-"""Points drawn, for all functions and outcomes together."""
+DRAWN_MAX = 20_000
+"""Operations that are drawn, of all functions and outcomes together."""
 QUANTILES = (0.5, 0.99)
 ERRORS_MAX = 30
 KNOWN_FUNCTIONS = (APPEND, POLL, FINAL_READ)
@@ -138,41 +136,39 @@ def throughput(operations: Operations, duration_s: float) -> Throughput:
     return Throughput(bin_ms=width_ms, starts_s=tuple(i * width_ms / 1000 for i in range(bins)), rates=rates)
 
 
-def latency(operations: Operations, duration_s: float, points_max: int = LATENCY_POINTS_MAX) -> Latency:
-    """Latencies of the operations that returned: quantiles over all, and at most about ``points_max`` points."""
-    returned = ~np.isnan(operations.returned_s)
-    milliseconds = np.maximum((operations.returned_s - operations.invoked_s) * 1000, 0.001)
-    groups = [(f, outcome, np.flatnonzero(mask & returned)) for f, outcome, mask in operations.groups()]
-    groups = [group for group in groups if len(group[2])]
-    shares = _shares([len(found) for _, _, found in groups], points_max)
-    points = []
-    for (f, outcome, found), share in zip(groups, shares, strict=True):
-        drawn = _sample(found, milliseconds, share)
-        points.append(
-            LatencyPoints(
-                f=f,
-                outcome=outcome,
-                times_s=tuple(operations.invoked_s[drawn].round(4).tolist()),
-                latency_ms=tuple(milliseconds[drawn].round(4).tolist()),
-            )
-        )
-    quantiles = tuple(
+def quantile_lines(operations: Operations, duration_s: float) -> tuple[LatencyQuantile, ...]:
+    """The quantiles of the latency of each function over all that ended ok."""
+    milliseconds = _milliseconds(operations)
+    return tuple(
         line
-        for f, outcome, found in groups
+        for f, outcome, mask in operations.groups()
         if outcome is Outcome.OK
-        for line in _quantile_lines(f, operations.invoked_s[found], milliseconds[found], duration_s)
-    )
-    return Latency(
-        points=tuple(points),
-        quantiles=quantiles,
-        shown=sum(len(group.times_s) for group in points),
-        total=sum(len(group[2]) for group in groups),
+        for line in _quantile_lines(f, operations.invoked_s[mask], milliseconds[mask], duration_s)
     )
 
 
-def _shares(sizes: Sequence[int], points_max: int) -> list[int]:
-    """How many points each group may draw: small groups all of theirs, the others what is left in equal parts."""
-    shares, left = [0] * len(sizes), points_max
+def _milliseconds(operations: Operations) -> Floats:
+    """How long each took; infinite where it never returned."""
+    took: Floats = np.maximum((operations.returned_s - operations.invoked_s) * 1000, 0.001)
+    return np.where(np.isnan(took), np.inf, took)
+
+
+def drawn_positions(operations: Operations, always: Ints, drawn_max: int = DRAWN_MAX) -> Ints:
+    """The positions of at most about ``drawn_max`` operations, in order of invocation: all while there are no more.
+
+    Else of each function and outcome: in each stretch of time the slowest and the fastest, so that no extreme is lost,
+    and others evenly over time. Those in ``always`` are among them.
+    """
+    milliseconds = _milliseconds(operations)
+    groups = [np.flatnonzero(mask) for _, _, mask in operations.groups()]
+    shares = _shares([len(found) for found in groups], drawn_max)
+    drawn = [_sample(found, milliseconds, share) for found, share in zip(groups, shares, strict=True)]
+    return np.unique(np.concatenate([always, *drawn]).astype(np.int64))
+
+
+def _shares(sizes: Sequence[int], drawn_max: int) -> list[int]:
+    """How many each group may draw: small groups all of theirs, the others what is left in equal parts."""
+    shares, left = [0] * len(sizes), drawn_max
     for rank, group in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
         shares[group] = min(sizes[group], left // (len(sizes) - rank))
         left -= shares[group]
@@ -180,13 +176,16 @@ def _shares(sizes: Sequence[int], points_max: int) -> list[int]:
 
 
 def _sample(found: Ints, milliseconds: Floats, share: int) -> Ints:
-    """At most ``share`` of ``found``: the slowest tenth of the share, and the others evenly over time."""
+    """At most about ``share`` of ``found``: a quarter each for the slowest and the fastest, the rest evenly."""
     if len(found) <= share:
         return found
-    slowest = found[np.argsort(-milliseconds[found], kind="stable")[: share // 10]]
-    others = np.setdiff1d(found, slowest)
-    evenly = others[np.linspace(0, len(others) - 1, share - len(slowest)).astype(np.int64)]
-    return np.union1d(slowest, evenly)
+    stretches = max(share // 4, 1)
+    stretch = np.arange(len(found)) * stretches // len(found)
+    order = np.lexsort((milliseconds[found], stretch))
+    edges = np.searchsorted(stretch, np.arange(stretches + 1))
+    extremes = np.concatenate([found[order[edges[:-1]]], found[order[edges[1:] - 1]]])
+    evenly = found[np.linspace(0, len(found) - 1, max(share - 2 * stretches, 0)).astype(np.int64)]
+    return np.union1d(extremes, evenly)
 
 
 def _quantile_lines(f: str, invoked_s: Floats, milliseconds: Floats, duration_s: float) -> Iterator[LatencyQuantile]:

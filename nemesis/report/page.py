@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from nemesis.checks.promises import Kept
+from nemesis.history.events import METADATA_LOG, ON_LOGS
 from nemesis.report.conviction_run import NO_PICTURES, Pictures, pictures_of
 from nemesis.report.data import view_of
-from nemesis.report.figures import run_figure
+from nemesis.report.figures import REPLICA_COLOURS, picture
 from nemesis.report.folder import read_run_files
 from nemesis.report.headlines import counted_marks, is_by
 from nemesis.report.legend import legend_of
@@ -45,8 +47,7 @@ def write_report(folder: Path) -> Path:
 
 
 def render_page(run: RunView, pictures: Pictures = NO_PICTURES) -> str:
-    """The whole page as text: several megabytes, most of them the drawing library."""
-    figure = run_figure(run)
+    """The whole page as text: some ten thousand characters of its own, all else is what was recorded."""
     sign, word, meaning = VERDICT_WORDS[run.judgement.verdict]
     return (
         environment()
@@ -64,16 +65,28 @@ def render_page(run: RunView, pictures: Pictures = NO_PICTURES) -> str:
             marks_max=MARKS_MAX,
             lost_by=lambda election: sum(is_by(record, election) for record in run.judgement.lost),
             drawing_words=_drawing_words(run),
-            figure=_json_for_script(figure.to_json()),
-            plotly=Markup(get_plotlyjs()),
-            height=figure.layout.height,
+            picture=_json_for_script(picture(run)),
+            **_captions(run),
         )
     )
 
 
-def _json_for_script(document: str) -> Markup:
+def _captions(run: RunView) -> Mapping[str, Any]:
+    """What the words beside the drawing depend on, so that they speak of nothing that it does not show."""
+    functions = {row.f for row in run.operations}
+    replicas = enumerate(run.timeline.replicas)
+    return {
+        "key_word": "Partition" if functions <= ON_LOGS else "Object or partition" if functions & ON_LOGS else "Object",
+        "leads_metadata": any(reign.log == METADATA_LOG for reign in run.timeline.leaderships),
+        "has_unreturned": any(row.returned_s is None for row in run.operations),
+        "has_cuts": any(view.cuts for view in run.log_views),
+        "replica_colours": [(replica, REPLICA_COLOURS[at % len(REPLICA_COLOURS)]) for at, replica in replicas],
+    }
+
+
+def _json_for_script(document: Mapping[str, Any]) -> Markup:
     """JSON that is safe inside a script element: no character of it can begin a tag, an entity or a comment."""
-    text = json.dumps(json.loads(document), separators=(",", ":"))
+    text = json.dumps(document, separators=(",", ":"))
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
@@ -83,5 +96,5 @@ def _drawing_words(run: RunView) -> str:
         f"Plots over {run.duration_s:.0f} seconds: which of {len(run.timeline.replicas)} replicas led and which were "
         f"under a fault ({len(run.timeline.faults)} faults, {', '.join(counted_marks(run.timeline))}); then throughput "
         f"and latency of each function. "
-        f"The tables below the plots hold the same faults and leaderships."
+        f"The tables below the plots hold the same operations, faults and elections."
     )

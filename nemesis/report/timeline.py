@@ -27,6 +27,7 @@ from nemesis.history.events import (
     UNCLEAN_ELECTION,
 )
 from nemesis.report.elections import KINDS, offline_partitions, unclean_elections
+from nemesis.report.evidence import worded
 from nemesis.report.operations import NS_PER_SECOND
 from nemesis.report.values import Fault, Leadership, Mark, MarkKind, Refusal, Timeline
 
@@ -74,7 +75,8 @@ class _Row:
 def read_timeline(history: pa.Table, events: pa.Table, origin_ns: int) -> Timeline:
     """Faults from the history, leaderships and marks from the events, both in order of time."""
     faults, refusals = _faults(_nemesis_rows(history, origin_ns))
-    happened = _event_rows(events, origin_ns)
+    looks = pa.array([HIGH_WATERMARK, FINAL_ISR])
+    happened = event_rows(events.filter(pc.invert(pc.is_in(events.column("event"), looks))), origin_ns)
     unclean = unclean_elections(happened)
     marked = {(election.log, election.epoch) for election in unclean if election.kind == KINDS[UNCLEAN_ELECTION]}
     marks = tuple(mark for event in happened if (mark := _mark(event, marked)) is not None)
@@ -199,13 +201,13 @@ def _ids(source: Any) -> tuple[int, ...]:
 def _described(row: _Row) -> str:
     if row.detail in (None, "", [], {}):
         return ""
-    return row.detail if isinstance(row.detail, str) else json.dumps(row.detail)
+    return worded(row.detail)
 
 
-def _event_rows(events: pa.Table, origin_ns: int) -> list[dict[str, Any]]:
+def event_rows(events: pa.Table, origin_ns: int) -> list[dict[str, Any]]:
+    """The replicas' events in order of time, with ``time_s`` and ``told``, the detail as an object."""
     names = ["time_ns", "replica_id", "event", "epoch", "offset", "topic_partition", "detail"]
-    told = events.filter(pc.invert(pc.is_in(events.column("event"), pa.array([HIGH_WATERMARK, FINAL_ISR]))))
-    columns = told.select(names).sort_by("time_ns")
+    columns = events.select(names).sort_by("time_ns")
     return [
         row | {"time_s": (row["time_ns"] - origin_ns) / NS_PER_SECOND, "told": _told(row["detail"])}
         for row in columns.to_pylist()
@@ -241,37 +243,28 @@ def _ends_reign(event: str) -> bool:
 
 
 def _leaderships(events: Sequence[Mapping[str, Any]], faults: Sequence[Fault]) -> tuple[Leadership, ...]:
-    """Each leader's reign: until its own next change of role, its death, or the end of the run.
+    """Each leader's reign of each log: until its own next change of role, its death, or the end of the run.
 
-    Another leader's election does not end it: two at once, the elder one cut off, is what a partition looks like. Where
-    there is a metadata log, only the reigns of its leaders are told: the other logs are too many to be drawn.
+    Another leader's election does not end it: two at once, the elder one cut off, is what a partition looks like.
     """
     reigns: list[Leadership] = []
-    has_metadata = any(event["topic_partition"] == METADATA_LOG for event in events)
-    for position, event in enumerate(events):
-        log = event["topic_partition"]
-        if event["event"] != BECAME_LEADER or (has_metadata and log != METADATA_LOG):
+    going: dict[tuple[int, str | None], int] = {}
+    for event in events:
+        replica_id, log, time_s = event["replica_id"], event["topic_partition"], event["time_s"]
+        if not _ends_reign(event["event"]):
             continue
-        replica_id, start_s = event["replica_id"], event["time_s"]
-        ends = [
-            later["time_s"]
-            for later in events[position + 1 :]
-            if later["replica_id"] == replica_id
-            and _ends_reign(later["event"])
-            and later["topic_partition"] in (None, log)
-        ][:1]
-        ends += [
-            fault.start_s
-            for fault in faults
-            if fault.look is KILLED and replica_id in fault.replicas and fault.start_s >= start_s
-        ][:1]
-        reigns.append(
-            Leadership(
-                log=log,
-                replica_id=replica_id,
-                epoch=event["epoch"] or 0,
-                start_s=start_s,
-                end_s=min(ends, default=None),
+        for key in [key for key in going if key[0] == replica_id and log in (None, key[1])]:
+            at = going.pop(key)
+            reigns[at] = replace(reigns[at], end_s=time_s)
+        if event["event"] == BECAME_LEADER:
+            going[replica_id, log] = len(reigns)
+            reigns.append(
+                Leadership(log=log, replica_id=replica_id, epoch=event["epoch"] or 0, start_s=time_s, end_s=None)
             )
-        )
-    return tuple(reigns)
+    return tuple(_until_killed(reign, faults) for reign in reigns)
+
+
+def _until_killed(reign: Leadership, faults: Sequence[Fault]) -> Leadership:
+    kills = (fault.start_s for fault in faults if fault.look is KILLED and reign.replica_id in fault.replicas)
+    ends = [*(at for at in kills if at >= reign.start_s), *(() if reign.end_s is None else (reign.end_s,))]
+    return replace(reign, end_s=min(ends, default=None))

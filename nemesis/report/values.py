@@ -57,10 +57,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """One replica held itself leader of one epoch, until it learned better, died, or the run ended.
+    """One replica held itself leader of one epoch of ``log``, until it learned better, died, or the run ended.
 
-    ``log`` is which one it led: that of the metadata where there are many, so that it was the controller; absent where
-    there is only one.
+    Who leads the log of the metadata is the controller. ``log`` is absent where there is only one.
     """
 
     log: str | None
@@ -148,16 +147,6 @@ class Throughput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyPoints:
-    """Latencies of one function and outcome: ``latency_ms[i]`` of an operation that was invoked at ``times_s[i]``."""
-
-    f: str
-    outcome: Outcome
-    times_s: tuple[float, ...]
-    latency_ms: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyQuantile:
     """One quantile over all ok operations of one function, by the bins of ``Throughput``; ``None`` for an empty bin."""
 
@@ -169,9 +158,8 @@ class LatencyQuantile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Drawn points, at most a bounded number of the ``total``, and quantiles over all of them."""
+    """Quantiles over all operations, and how many of the ``total`` are drawn, which is bounded."""
 
-    points: tuple[LatencyPoints, ...] = ()
     quantiles: tuple[LatencyQuantile, ...] = ()
     shown: int = 0
     total: int = 0
@@ -201,11 +189,12 @@ class ErrorCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRow:
-    """One operation as a line of evidence; ``returned_s`` is ``None`` when it never came back."""
+    """One operation in words; ``key`` is its topic-partition or object, ``returned_s`` absent if it never came back."""
 
     index: int
     process: str
     f: str
+    key: str
     outcome: Outcome
     invoked_s: float | None
     returned_s: float | None
@@ -213,6 +202,36 @@ class OperationRow:
     offset: str
     node: str
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceTable:
+    """A part of an anomaly's evidence that is a list of objects of one shape; the page shows the first ``rows``."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When the operations of an anomaly ran, from the first to the last; the anomaly is marked at ``at_s``."""
+
+    start_s: float
+    end_s: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyKind:
+    """All anomalies of one name: ``count`` were found, ``listed`` of them are in results.json one by one."""
+
+    name: str
+    promise: str
+    is_violation: bool
+    count: int
+    listed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +254,9 @@ class AnomalyView:
     offsets: tuple[int, ...]
     replicas: tuple[int, ...]
     sentence: str
+    moment: Moment | None = None
     facts: tuple[tuple[str, str], ...] = ()
+    tables: tuple[EvidenceTable, ...] = ()
     operations: tuple[OperationRow, ...] = ()
     operations_left_out: int = 0
     held: tuple[Held, ...] = ()
@@ -255,7 +276,8 @@ class LostRecord:
 class Promise:
     """One kind of anomaly, as the promise it would break.
 
-    ``looked`` says how much was looked at, ``why`` why that was nothing, or not all there was; else it is empty.
+    ``looked`` says how much was looked at, ``why`` why that was nothing, or not all there was; else it is empty. An
+    ``is_absent`` one is of something that the run does not have: of transactions where clients only append.
     """
 
     anomaly: str
@@ -264,15 +286,16 @@ class Promise:
     kept: Kept
     looked: str
     why: str
+    is_absent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """Verdict and evidence, and in ``narrative`` what happened, in the order of time.
 
-    ``anomaly_count`` may be above ``len(anomalies)``: the page shows a bounded number. ``lost`` are the acknowledged
-    records that are lost and whose offset is known, by log and offset; ``lost_unlisted`` is how many more there are
-    that no row lists.
+    ``anomalies`` are a bounded number of examples of each of the ``kinds``, the worst first; ``anomaly_count`` is how
+    many were found. ``lost`` are the acknowledged records that are lost and whose offset is known, by log and offset;
+    ``lost_unlisted`` is how many more there are that no row lists.
     """
 
     verdict: Verdict
@@ -281,6 +304,7 @@ class Judgement:
     headlines: tuple[str, ...] = ()
     narrative: tuple[str, ...] = ()
     promises: tuple[Promise, ...] = ()
+    kinds: tuple[AnomalyKind, ...] = ()
     anomalies: tuple[AnomalyView, ...] = ()
     anomaly_count: int = 0
     lost: tuple[LostRecord, ...] = ()
@@ -310,8 +334,55 @@ class ReplicaLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """What was known of one replica's log at some moments: an offset at each; no ``replica_id`` for all of them."""
+
+    replica_id: int | None
+    times_s: tuple[float, ...]
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InSync:
+    """A replica was in the ISR for some time, as the leader and the metadata told."""
+
+    replica_id: int
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A replica truncated its log from one end offset to another; ``from_offset`` is absent where it was not told."""
+
+    replica_id: int
+    time_s: float
+    from_offset: int | None
+    to_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView:
+    """One log over time: who led it, who was in sync, and how far it was, as far as anybody told.
+
+    ``acknowledged`` has the offsets at which clients were told that their records stand.
+    """
+
+    name: str
+    reigns: tuple[Leadership, ...]
+    in_sync: tuple[InSync, ...]
+    high_watermarks: tuple[Series, ...]
+    log_ends: tuple[Series, ...]
+    cuts: tuple[Cut, ...]
+    acknowledged: Series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """Everything the page shows of one run. ``missing`` says, a sentence each, what could not be read."""
+    """Everything the page shows of one run. ``missing`` says, a sentence each, what could not be read.
+
+    ``operations`` are those of clients that are drawn, and ``log_views`` the logs.
+    """
 
     name: str
     command: str
@@ -321,6 +392,8 @@ class RunView:
     timeline: Timeline
     throughput: Throughput
     latency: Latency
+    operations: tuple[OperationRow, ...] = ()
+    log_views: tuple[LogView, ...] = ()
     counts: tuple[OperationCounts, ...] = ()
     errors: tuple[ErrorCount, ...] = ()
     logs: tuple[ReplicaLog, ...] = ()

@@ -12,12 +12,12 @@ import pytest
 
 from nemesis.checks import CHECKS, Kept, Verdict
 from nemesis.faults.look import KILLED, PARTITIONED, PAUSED
-from nemesis.history import APPEND, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType, PolledRecord
+from nemesis.history import APPEND, FINAL_READ, HARNESS_PROCESS, NEMESIS_PROCESS, POLL, EventType, PolledRecord
 from nemesis.history.reader import read_history
 from nemesis.pipeline import judge_run, write_results
 from nemesis.report.data import read_run
-from nemesis.report.operations import BINS_MAX, LATENCY_POINTS_MAX, bin_width_ms, latency, pair_operations
-from nemesis.report.values import MarkKind, Outcome
+from nemesis.report.operations import BINS_MAX, bin_width_ms, drawn_positions, pair_operations
+from nemesis.report.values import MarkKind, Moment, Outcome
 from tests.checks.histories import append, replica_log, told
 from tests.checks.simulation import Run
 from tests.pipeline.recorded import record_run
@@ -66,7 +66,7 @@ def test_what_the_harness_does_is_not_drawn(run_folder: RunFolder) -> None:
     run_folder.operation(1, 2, value=1, offset=0)
     run_folder.operation(3, 9, "converge", EventType.FAIL, process=HARNESS_PROCESS, error="late")
     run = read_run(run_folder.write())
-    assert {rate.f for rate in run.throughput.rates} == {points.f for points in run.latency.points} == {APPEND}
+    assert {rate.f for rate in run.throughput.rates} == {drawn.f for drawn in run.operations} == {APPEND}
     assert [entry.f for entry in run.counts] == [APPEND, "converge"]
     assert [entry.error for entry in run.errors] == ["late"]
 
@@ -77,17 +77,20 @@ def test_bins_are_bounded(duration_s: float) -> None:
     assert duration_s * 1000 / bin_width_ms(duration_s) <= BINS_MAX
 
 
-def test_drawn_points_are_bounded_and_said(busy_run: Callable[[], RunFolder]) -> None:
-    """A long history draws a sample that keeps the slowest operation, and the page says so."""
-    folder = busy_run().write()
-    run = read_run(folder)
-    assert run.latency.shown <= LATENCY_POINTS_MAX < run.latency.total
-    assert any(f"{run.latency.shown:,} of {run.latency.total:,}" in note for note in run.notes)
-    operations = pair_operations(read_history(folder), 0)
-    slowest = np.nanmax(operations.returned_s - operations.invoked_s) * 1000
-    drawn = latency(operations, run.duration_s, points_max=50)
-    assert drawn.shown <= 50
-    assert max(max(points.latency_ms) for points in drawn.points) == pytest.approx(slowest, abs=0.001)
+def test_what_is_drawn_is_bounded_and_keeps_the_extremes(busy_run: Callable[[], RunFolder]) -> None:
+    """Of a long history a sample is drawn: of each function and outcome with the slowest and the fastest, and with
+    whatever an anomaly names."""
+    operations = pair_operations(read_history(busy_run().write()), 0)
+    took = np.where(np.isnan(operations.returned_s), np.inf, operations.returned_s - operations.invoked_s)
+    named = np.array([17, 1234], dtype=np.int64)
+    drawn = drawn_positions(operations, named, drawn_max=200)
+    assert len(drawn) <= 200 + len(named) < len(took)
+    assert set(named) <= set(drawn)
+    for _, _, mask in operations.groups():
+        own = drawn[mask[drawn]]
+        assert took[own].max() == took[mask].max()
+        assert took[own].min() == took[mask].min()
+    assert drawn_positions(operations, named).tolist() == list(range(len(took)))
 
 
 def test_faults_last_until_they_heal(busy_run: Callable[[], RunFolder]) -> None:
@@ -237,3 +240,19 @@ def test_headline_claims_only_what_was_checked(
 def test_unknown_verdicts_are_unknown(run_folder: RunFolder) -> None:
     """A verdict that is none of the three is not believed."""
     assert read_run(run_folder.write(verdict="fine")).judgement.verdict is Verdict.UNKNOWN
+
+
+def test_an_anomaly_is_marked_where_it_happened(run_folder: RunFolder) -> None:
+    """That is when its last operation ended; a final read brings to light what was before, and counts only if alone."""
+    run_folder.operation(1, 2, value=7, offset=1)
+    run_folder.operation(3, 4, POLL, process=1, records=(PolledRecord(offset=1, value=8),))
+    run_folder.operation(50, 60, FINAL_READ, process=2, records=())
+    row = {"anomaly": "lost-write", "severity": "violation"}
+    shown = [[0, 2, 4], [4], []]
+    run = read_run(run_folder.write(verdict="invalid", anomalies=[row | {"op_indexes": indexes} for indexes in shown]))
+    moments = [anomaly.moment for anomaly in run.judgement.anomalies]
+    assert moments == [
+        Moment(start_s=0.0, end_s=59.0, at_s=3.0),
+        Moment(start_s=49.0, end_s=59.0, at_s=59.0),
+        None,
+    ]
