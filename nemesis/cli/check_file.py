@@ -101,7 +101,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--html",
             type=click.Path(path_type=Path),
-            help="Of one history: write a page to this file, with a picture of each object that is not linearizable.",
+            help="Of one history: write a page to this file, with pictures of what is wrong: objects, cycles, offsets.",
         ),
     )
     for option in reversed(options):

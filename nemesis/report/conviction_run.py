@@ -50,6 +50,11 @@ class Pictures:
     cycles: Sequence[Cycle] = ()
     notes: Sequence[str] = ()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there is anything to show or to say."""
+        return any((self.objects, self.logs, self.cycles, self.notes))
+
 
 NO_PICTURES = Pictures()
 

@@ -78,10 +78,11 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
 
 
 def test_an_object_whose_values_are_markup_is_drawn_as_text(tmp_path: Path) -> None:
-    """The name of an object is a text on the page, whatever it is."""
+    """The name of an object is a text on the page, whatever it is; the page's navigation leads to its picture."""
     rows = [row | {"topic_partition": HOSTILE} for row in (*WRITE_1, *WRITE_2, *READ_1)]
     page = page_of(judged(object_run(tmp_path, RegisterWorkload, *rows)))
     assert f"Object {HOSTILE}" in page.text
+    assert ("href", "#pictures") in page.attributes
     assert "img" not in page.tags
     assert not any(name.startswith("on") for name, _ in page.attributes)
 
