@@ -60,7 +60,7 @@ def history(folder: Path, condition: str | None, as_json: bool, limit: int | Non
         return
     for line in told(list(rows)):
         click.echo(line)
-    more = "" if found == shown.num_rows else f", the first {shown.num_rows:,} of them above; --limit shows more"
+    more = "" if found == shown.num_rows else f", {shown.num_rows:,} shown; --limit shows more"
     click.echo(f"{found:,} operation{'' if found == 1 else 's'}{more}")
 
 

@@ -1,5 +1,7 @@
 """The report: one page that says what ran, what was promised, and whether every promise was kept.
 
+What befell the records of a log is in ``lives``; ``lost_records`` and ``narrative`` tell it. ``perfetto`` makes traces.
+
 Reads a run folder and nothing else, so a stored run can be reported again years later, without a cluster. The way of
 the data, file by file: ``folder`` (the run folder's tables and documents, and what is missing) -> ``operations``
 (invocations paired with completions, counted, binned and sampled), ``elections`` and ``timeline`` (faults, leaderships,

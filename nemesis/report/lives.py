@@ -232,7 +232,7 @@ class LogLife:
         keeper, *_, other = sorted(epochs, key=lambda replica_id: epochs[replica_id])
         for role in self.roles:
             is_later = role.replica_id == keeper and role.epoch is not None and role.epoch >= epochs[other]
-            if is_later and role.leader_id not in (None, keeper):
+            if is_later and role.leader_id not in (None, keeper) and not self._truncated_since(role, offset):
                 sentence = (
                     f"{role.time_s:.1f} s: replica {keeper} followed replica {role.leader_id} in epoch {role.epoch} and"
                     f" did not truncate {self.log} to offset {offset}: it kept its record of epoch {epochs[keeper]},"
@@ -240,6 +240,11 @@ class LogLife:
                 )
                 return Turn(time_s=role.time_s, sentence=sentence, weight=Weight.CAUSE, replica_id=keeper)
         return None
+
+    def _truncated_since(self, role: Role, offset: int) -> bool:
+        """Whether a replica has truncated its log to an offset, or below, since it took a role."""
+        own = (cut for cut in self.cuts if cut.replica_id == role.replica_id and cut.time_s >= role.time_s)
+        return any(cut.end_offset <= offset for cut in own)
 
     def cause(self, span: Span) -> str:
         """Why an acknowledged record is lost, in a few words; empty where nobody has told."""

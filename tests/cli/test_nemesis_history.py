@@ -47,7 +47,7 @@ def test_those_that_are_asked_for(run: Path, capsys: pytest.CaptureFixture[str])
     """A condition chooses, and a limit says how many there were."""
     assert said(capsys, run, "--where", "value = 7 or value = 8", "--limit", 1)[1:] == [
         "    0  1.000      500.000        0  append    log-0      7       0  ok           1     1",
-        "2 operations, the first 1 of them above; --limit shows more",
+        "2 operations, 1 shown; --limit shows more",
     ]
     assert said(capsys, run, "--where", "partition = 'other'") == ["0 operations"]
 

@@ -47,6 +47,7 @@ def test_with_unclean_elections_records_are_lost_and_the_report_says_why(tmp_pat
         (row["offsets"][0], row["evidence"]["value"]) for row in lost
     )
     assert ("unclean leader election", "true") in run.facts
+    assert any("by an unclean election, with a log that ended at" in told for told in run.judgement.narrative)
 
 
 def test_without_unclean_elections_the_partition_is_offline_and_nothing_is_lost(tmp_path: Path) -> None:

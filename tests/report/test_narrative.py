@@ -227,6 +227,12 @@ def test_logs_that_part_have_a_replica_that_kept_its_records() -> None:
     ]
 
 
+def test_a_replica_that_truncated_there_did_not_keep_its_records() -> None:
+    """What the logs hold in the end came from elsewhere then, and nobody is said to have kept it."""
+    events = (leads(1, 2, 0, 0), leads(6, 3, 1, 107), follows(12, 2, 3, 1, 300), cuts(12.1, 2, 300, 107, 3, 1))
+    assert lives_of(events, logs=(log_of(2, (0, 0)), log_of(3, (0, 0), (1, 107))))[LOG].kept(107) is None
+
+
 def test_a_record_that_another_one_overlies_has_a_cause() -> None:
     """An acknowledged record is lost at the replica that kept an elder one in its place."""
     events = (leads(1, 3, 1, 0), follows(3, 2, 3, 1, 300), follows(12, 1, 3, 1, 50))
