@@ -85,6 +85,7 @@ def spoil(place: DiskPlace, part: DiskPart, how: str, dice: Random) -> Spoiled:
 
 def restore(place: DiskPlace, spoilt: Spoiled) -> str | None:
     """Put the sound file back; why that is not done, if it is not. The replica must not run."""
+    settle(place)  # A process that has met the damage may have been killed at work on this very file.
     path = place.data / spoilt.damage.file
     if _identity(place) != spoilt.identity:
         return "the disk was replaced meanwhile"

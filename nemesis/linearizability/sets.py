@@ -9,7 +9,7 @@ that nobody saw comes last, or never. O(n log n), and what it takes to compare e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from nemesis.linearizability.forms import EVER, AddForm, MembersForm
@@ -30,17 +30,26 @@ def violation_of(operations: Sequence[Operation], forms: Sequence[AddForm | Memb
     for elements, k in reads:
         if len(set(elements)) < len(elements):
             return Violation(operations=(k,), reason="an element was read twice, and a set has it once")
-    sets = sorted(((frozenset(elements), k) for elements, k in reads), key=lambda read: len(read[0]))
-    return _wrong_read(adds, sets) or _wrong_time(operations, _Ranks(adds, sets))
+    reads.sort(key=lambda read: len(read[0]))
+    return _wrong_read(adds, reads) or _wrong_time(operations, _Ranks(adds, reads))
 
 
-def _wrong_read(adds: dict[Value, int], sets: Sequence[tuple[frozenset[Value], int]]) -> Violation | None:
+Reads = Sequence[tuple[Sequence[Value], int]]
+"""What each read returned, and which operation that is; the smallest first."""
+
+
+def _sets(reads: Reads) -> Iterator[tuple[frozenset[Value], int]]:
+    """The same as sets, one at a time: all of them together would take many times what the history does."""
+    return ((frozenset(elements), k) for elements, k in reads)
+
+
+def _wrong_read(adds: dict[Value, int], reads: Reads) -> Violation | None:
     """Two reads that each have what the other lacks, or a read of what nobody added."""
-    for (smaller, one), (larger, other) in pairwise(sets):
+    for (smaller, one), (larger, other) in pairwise(_sets(reads)):
         if not smaller <= larger:
             both = tuple(sorted((one, other)))
             return Violation(operations=both, reason="each of two reads has an element that the other lacks")
-    largest, reader = sets[-1] if sets else (frozenset[Value](), -1)
+    largest, reader = reads[-1] if reads else ((), -1)
     for element in largest:
         if element not in adds:
             return Violation(operations=(reader,), reason=f"{element!r} was read and never added")
@@ -50,15 +59,15 @@ def _wrong_read(adds: dict[Value, int], sets: Sequence[tuple[frozenset[Value], i
 class _Ranks:
     """The operations in ranks: adds have even ones, reads odd ones. ``readers`` are one read for each odd one."""
 
-    def __init__(self, adds: dict[Value, int], sets: Sequence[tuple[frozenset[Value], int]]) -> None:
+    def __init__(self, adds: dict[Value, int], reads: Reads) -> None:
         self.adds = {k: element for element, k in adds.items()}
         self.rank: dict[int, int] = {}
-        self.readers: list[tuple[frozenset[Value], int]] = []
+        self.readers: list[tuple[Sequence[Value], int]] = []
         known: frozenset[Value] = frozenset()
-        for elements, k in sets:
+        for (elements, k), read in zip(_sets(reads), reads, strict=True):
             if not self.readers or len(elements) > len(known):
                 self.rank |= {adds[element]: 2 * len(self.readers) for element in elements - known}
-                self.readers.append((elements, k))
+                self.readers.append(read)
                 known = elements
             self.rank[k] = 2 * len(self.readers) - 1
         last = 2 * len(self.readers)
@@ -96,7 +105,8 @@ def _told(ranks: _Ranks, late: int, early: int) -> Violation:
         reason = f"{lacked!r} was added before the read began, which lacks it"
     else:
         larger, smaller = (ranks.readers[ranks.rank[k] // 2][0] for k in (early, late))
-        reason = f"{min(larger - smaller, key=repr)!r} was read, and a read that began later lacks it"
+        lost = min(set(larger).difference(smaller), key=repr)
+        reason = f"{lost!r} was read, and a read that began later lacks it"
     return Violation(operations=tuple(sorted((late, early))), reason=reason)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import click
 
+from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.disk import dump_log
 from replica.cli.format import format_data_directory, random_id
@@ -16,17 +17,20 @@ from replica.cli.kv import kv
 from replica.cli.quorum import quorum
 from replica.cli.records import consume, offsets, produce
 from replica.cli.start import start_command
+from replica.cli.tls import tls_options
 from replica.cli.topic import cluster, partition, topic
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="highwater")
+@tls_options
 def main() -> None:
     """Run and use the replicas of a Highwater cluster."""
 
 
 main.add_command(format_data_directory)
 main.add_command(random_id)
+main.add_command(certs)
 main.add_command(start_command())
 main.add_command(health)
 main.add_command(status)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from replica.cli.tls import tls_files
+
 if TYPE_CHECKING:
     from replica.client.admin import Admin
     from replica.client.cluster_view import ViewConfig
@@ -119,7 +121,7 @@ def view_config(timeout_ms: int) -> ViewConfig:
     """Settings for a command that tries for so long."""
     from replica.client.cluster_view import ViewConfig
 
-    return ViewConfig(api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
+    return ViewConfig(api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, tls=tls_files())
 
 
 def show(rows: Sequence[dict[str, Any]], output: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.cli.client import output_option, show
+from replica.cli.tls import tls_files
 
 if TYPE_CHECKING:
     from replica.core.messages import DescribeReplicaResponse
@@ -39,7 +40,7 @@ def health(address: str, service: str, timeout_ms: int) -> None:
     from replica.server.health_check import UnhealthyError, check_health
 
     try:
-        check_health(address, service=service, timeout_ms=timeout_ms)
+        check_health(address, service=service, timeout_ms=timeout_ms, tls=tls_files())
     except UnhealthyError as error:
         raise click.ClickException(str(error)) from error
     click.echo("serving")
@@ -70,7 +71,7 @@ async def _states(addresses: dict[ReplicaId, str], timeout_ms: int) -> list[dict
 
     from replica.rpc.transport import GrpcTransport
 
-    transport = GrpcTransport(addresses.__getitem__)
+    transport = GrpcTransport(addresses.__getitem__, tls=tls_files())
     try:
         return list(await asyncio.gather(*(_state_of(transport, replica_id, timeout_ms) for replica_id in addresses)))
     finally:

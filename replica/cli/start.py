@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.cli.tls import tls_files
 from replica.core.config import (
     BrokerConfig,
     ControllerConfig,
@@ -111,6 +112,7 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             "roles": _roles_from(values["roles"]),
             "replica_id": None if values["replica_id"] is None else ReplicaId(values["replica_id"]),
             "groups": parse_groups(values["group"]),
+            "tls": tls_files(),
         }
         return ServerOptions(**given)
     except (InvalidAddressError, InvalidConfigError) as error:
@@ -177,6 +179,14 @@ def _server_params() -> list[click.Parameter]:
             metavar=address,
             help="Serve other replicas here, and them nowhere else; --voter then names where they reach each other, "
             "and --advertised-address where clients reach this one.",
+        ),
+        click.Option(
+            ["--tls-client-auth/--no-tls-client-auth"],
+            envvar="REPLICA_TLS_CLIENT_AUTH",
+            show_envvar=True,
+            default=True,
+            show_default=True,
+            help="With `replica --tls-ca-file`: let nobody in without a certificate that is believed.",
         ),
         _option("rack", help="Where this broker stands."),
         _option("cluster-id", help="Refuse a data directory of another cluster."),

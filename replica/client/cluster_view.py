@@ -24,6 +24,7 @@ from replica.core.metadata.pages import with_page
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
+from replica.rpc.tls import TlsFiles
 from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
 
 
@@ -31,11 +32,13 @@ from replica.rpc.transport import MalformedRequestError, NotAppliedError, Transp
 class ViewConfig:
     """How a client finds its way. ``dial`` replaces the addresses that brokers advertise, to lead links by proxies.
 
-    ``request_timeout_ms`` bounds one attempt, ``api_timeout_ms`` a call with all its attempts.
+    ``request_timeout_ms`` bounds one attempt, ``api_timeout_ms`` a call with all its attempts. With ``tls`` it dials by
+    TLS, as replicas that were started with certificates want it.
     """
 
     cluster_id: str | None = None
     dial: Mapping[ReplicaId, str] = field(default_factory=dict)
+    tls: TlsFiles | None = None
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     metadata_timeout_ms: int = 2000
@@ -69,7 +72,7 @@ class ClusterView:
         self.config = config or ViewConfig()
         self.clock: Clock = clock or SystemClock()
         self._bootstrap = bootstrap_endpoints(bootstrap)
-        self.connections: Connections = connections or GrpcConnections()
+        self.connections: Connections = connections or GrpcConnections(tls=self.config.tls)
         self._turn = 0
         self._refreshing = asyncio.Lock()
         self._refreshes = 0

@@ -16,6 +16,7 @@ from replica.core.messages import Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError, check_address
 from replica.rpc.channels import PING_MS
+from replica.rpc.tls import TlsFiles
 from replica.rpc.transport import GrpcTransport, TransportError
 
 
@@ -61,15 +62,16 @@ _WHOEVER = ReplicaId(0)
 class GrpcConnections:
     """One channel per address; one that is silent for ``ping_ms`` milliseconds is pinged."""
 
-    def __init__(self, *, ping_ms: int = PING_MS) -> None:
+    def __init__(self, *, ping_ms: int = PING_MS, tls: TlsFiles | None = None) -> None:
         self._ping_ms = ping_ms
+        self._tls = tls
         self._transports: dict[str, GrpcTransport] = {}
 
     async def call(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
         """Send one request, after dialling if need be."""
         transport = self._transports.get(endpoint.address)
         if transport is None:
-            transport = GrpcTransport(lambda _: endpoint.address, ping_ms=self._ping_ms)
+            transport = GrpcTransport(lambda _: endpoint.address, ping_ms=self._ping_ms, tls=self._tls)
             self._transports[endpoint.address] = transport
         try:
             return await transport.call(_WHOEVER, request, timeout_ms)

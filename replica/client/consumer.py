@@ -46,8 +46,12 @@ class Consumer(Closing):
         clock: Clock | None = None,
     ) -> None:
         self._config = config or ConsumerConfig()
+        tls = None if view_config is None else view_config.tls
         self._view = ClusterView(
-            bootstrap, view_config, connections=connections or GrpcConnections(ping_ms=RARE_PING_MS), clock=clock
+            bootstrap,
+            view_config,
+            connections=connections or GrpcConnections(ping_ms=RARE_PING_MS, tls=tls),
+            clock=clock,
         )
         self._leaders = LeaderCalls(self._view)
         self._readings: dict[TopicPartition, Reading] = {}

@@ -29,6 +29,7 @@ from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
 from replica.rpc.codec import MalformedMessageError, method_of
 from replica.rpc.failures import MalformedRequestError, NotAppliedError, TransportError
 from replica.rpc.gathering import Gathering
+from replica.rpc.tls import TlsError, TlsFiles
 
 __all__ = [
     "NOT_APPLIED_KEY",
@@ -71,9 +72,13 @@ _Stream = grpc.aio.StreamStreamCall[bytes, bytes]
 class _Peer:
     """The connection to where a replica is, and the streams on it: of each method those that no call uses now."""
 
-    def __init__(self, address: str, ping_ms: int) -> None:
+    def __init__(self, address: str, ping_ms: int, tls: TlsFiles | None) -> None:
         self.address = address
-        self.channel = grpc.aio.insecure_channel(address, options=channel_options(ping_ms=ping_ms))
+        options = channel_options(ping_ms=ping_ms)
+        if tls is None:
+            self.channel = grpc.aio.insecure_channel(address, options=options)
+        else:
+            self.channel = grpc.aio.secure_channel(address, tls.channel_credentials(), options=options)
         self.redial_at_s = asyncio.get_running_loop().time() + REDIAL_S
         self._begins: dict[str, grpc.aio.StreamStreamMultiCallable[bytes, bytes]] = {}
         self._idle: defaultdict[str, list[_Stream]] = defaultdict(list)
@@ -127,12 +132,15 @@ class GrpcTransport:
     """Calls replicas by id. ``address_of`` is asked for each call: a broker may come back at another address.
 
     A replica that is silent for ``ping_ms`` milliseconds is pinged, and given up if it does not answer within a second.
-    Writes to one replica travel together (``gathering``).
+    Writes to one replica travel together (``gathering``). Without ``tls`` anybody on the way can read and change them.
     """
 
-    def __init__(self, address_of: Callable[[ReplicaId], str], *, ping_ms: int = PING_MS) -> None:
+    def __init__(
+        self, address_of: Callable[[ReplicaId], str], *, ping_ms: int = PING_MS, tls: TlsFiles | None = None
+    ) -> None:
         self._address_of = address_of
         self._ping_ms = ping_ms
+        self._tls = tls
         self._peers: dict[ReplicaId, _Peer] = {}
         self._turns: defaultdict[ReplicaId, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(CHANNEL_CALLS_MAX)
@@ -207,9 +215,16 @@ class GrpcTransport:
         known = self._peers.get(replica_id)
         if known is not None and known.address == address:
             return known
+        dialled = self._dialled(replica_id, address)
         if known is not None:
             self._close_later(known.channel)
-        dialled = self._peers[replica_id] = _Peer(address, self._ping_ms)
+        return dialled
+
+    def _dialled(self, replica_id: ReplicaId, address: str) -> _Peer:
+        try:
+            dialled = self._peers[replica_id] = _Peer(address, self._ping_ms, self._tls)
+        except TlsError as error:
+            raise NotAppliedError(str(error)) from error
         return dialled
 
     def _dialled_anew(self, replica_id: ReplicaId, peer: _Peer) -> _Peer:
@@ -221,8 +236,8 @@ class GrpcTransport:
         now_s = asyncio.get_running_loop().time()
         if peer.channel.get_state() is not grpc.ChannelConnectivity.TRANSIENT_FAILURE or now_s < peer.redial_at_s:
             return peer
+        dialled = self._dialled(replica_id, peer.address)
         self._close_later(peer.channel)
-        dialled = self._peers[replica_id] = _Peer(peer.address, self._ping_ms)
         return dialled
 
     def _close_later(self, channel: grpc.aio.Channel) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import grpc
 
+from replica.rpc.tls import TlsError, TlsFiles
+
 _CHECK = "/grpc.health.v1.Health/Check"
 _SERVING = b"\x08\x01"
 """``HealthCheckResponse{status: SERVING}`` on the wire."""
@@ -18,13 +20,13 @@ class UnhealthyError(Exception):
     """The replica does not answer, or says that it is not serving; the message says which."""
 
 
-def check_health(address: str, *, service: str, timeout_ms: int) -> None:
+def check_health(address: str, *, service: str, timeout_ms: int, tls: TlsFiles | None = None) -> None:
     """Raise UnhealthyError unless ``address`` serves ``service`` (the empty name: unless the process is alive)."""
     name = service.encode()
     if len(name) > _NAME_BYTES_MAX:
         raise UnhealthyError(f"{service!r} is no service's name: it is longer than {_NAME_BYTES_MAX} bytes")
     request = b"\x0a" + bytes([len(name)]) + name if name else b""
-    with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+    with _channel(address, tls) as channel:
         check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_CHECK)
         try:
             answer = check(request, timeout=timeout_ms / 1000)
@@ -32,3 +34,13 @@ def check_health(address: str, *, service: str, timeout_ms: int) -> None:
             raise UnhealthyError(f"{address} is not serving: {error.code().name}: {error.details()}") from None
     if answer != _SERVING:
         raise UnhealthyError(f"{address} is alive but does not serve {service}".rstrip())
+
+
+def _channel(address: str, tls: TlsFiles | None) -> grpc.Channel:
+    options = [("grpc.enable_http_proxy", 0)]
+    if tls is None:
+        return grpc.insecure_channel(address, options=options)
+    try:
+        return grpc.secure_channel(address, tls.channel_credentials(), options=options)
+    except TlsError as error:
+        raise UnhealthyError(str(error)) from error

@@ -36,6 +36,7 @@ from replica.machines import AppliedLog
 from replica.rpc.addresses import AddressTable, ClientAddresses, InvalidAddressError, addresses_of, check_address
 from replica.rpc.channels import server_options
 from replica.rpc.codec import SERVICES
+from replica.rpc.tls import TlsError
 from replica.rpc.transport import GrpcTransport
 from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
 from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
@@ -161,7 +162,7 @@ class ReplicaProcess:
         addresses, told = (self._address_table(dial, heard) for dial in (options.dial, {}))
         self._leaders = LeaderAddresses(told=told, heard=heard)
         self._metrics = Metrics(view := CoreView(self._core))
-        self._transport = GrpcTransport(addresses.address_of)
+        self._transport = GrpcTransport(addresses.address_of, tls=options.tls)
         self._driver = Driver(
             core=self._core,
             storage=storage,
@@ -265,7 +266,7 @@ class ReplicaProcess:
             check_address(listen, port_min=0)
             try:
                 _check_every_address_is_free(listen)
-                port = server.add_insecure_port(listen)
+                port = self._add_port(server, option, listen)
             except (OSError, RuntimeError):
                 # Without a started server the destructor would warn that it was never awaited.
                 await self._stop_servers(None)
@@ -275,6 +276,18 @@ class ReplicaProcess:
                 ) from None
             bound.append(f"{listen.rpartition(':')[0]}:{port}")
         self._address, self._peer_address = bound[0], bound[-1]
+
+    def _add_port(self, server: grpc.aio.Server, option: str, listen: str) -> int:
+        """Replicas that have a listener of their own always show each other who they are."""
+        tls = self._options.tls
+        if tls is None:
+            return server.add_insecure_port(listen)
+        asks = self._options.tls_client_auth or option == "--peer-listen"
+        try:
+            credentials = tls.server_credentials(with_client_auth=asks)
+        except TlsError as error:
+            raise StartRefusedError(str(error)) from error
+        return server.add_secure_port(listen, credentials)
 
     async def _stop_servers(self, grace_s: float | None) -> None:
         self._service.end_idle_streams()

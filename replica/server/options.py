@@ -25,6 +25,7 @@ from replica.core.config import (
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.rpc.addresses import addresses_of, check_address
 from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
+from replica.rpc.tls import TlsFiles
 from replica.server.budgets import PLACE_BYTES
 from replica.server.groups import check_groups
 from replica.storage import LogConfig
@@ -59,7 +60,9 @@ class ServerOptions:
     are those to host: their names, and the names of their state machines. ``producer_ids_per_hour`` is how many
     producers one address may be. ``request_bytes_max`` is how large a request may be, ``connection_answer_bytes_max``
     and ``answer_bytes_max`` what answers to clients may hold that were not taken yet, of one connection and of all.
-    ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
+    With ``tls`` all listeners serve by TLS alone, and other replicas are dialled by it; ``tls_client_auth`` lets nobody
+    in who has no certificate that is believed, and where other replicas have a listener of their own, they always need
+    one. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
     """
 
     data_dir: Path
@@ -69,6 +72,8 @@ class ServerOptions:
     roles: frozenset[ProcessRole] = frozenset(ProcessRole)
     advertised_address: str | None = None
     peer_listen: str | None = None
+    tls: TlsFiles | None = None
+    tls_client_auth: bool = True
     rack: str | None = None
     cluster_id: str | None = None
     replica_id: ReplicaId | None = None

@@ -139,7 +139,7 @@ def test_a_write_that_a_kill_may_have_cut_short_does_not_mend_the_damage(place: 
     account = AccountWriter(place.account)
     account.add(Record(call=Call.OPEN, path=str(damaged.relative_to(place.data)), mode="read_write", number=99))
     content = damaged.read_bytes()
-    account.add(Record(call=Call.PWRITE, number=99, position=len(content) - 9, data=content[-9:]))
+    account.add(Record(call=Call.PWRITE, number=99, position=len(content) - 9, data=content[-9:] + b"more"))
     account.close()
     write_lines(OS_FILES, place.data / RECOVERY_POINT_FILE, [f"{LOG.topic} {LOG.partition} 5"])
 
@@ -148,7 +148,19 @@ def test_a_write_that_a_kill_may_have_cut_short_does_not_mend_the_damage(place: 
     AccountedFiles(place)
 
     assert place.data / spoilt.damage.file == damaged
+    assert spoilt.copy.read_bytes() == content + b"more"
     assert files_of(place) == after
+
+
+def test_a_write_that_a_kill_may_have_cut_short_is_not_done_to_what_was_restored(place: DiskPlace) -> None:
+    """Whoever met the damage was killed at work on that file: it is not as the damage has left it."""
+    begin_account(place)
+    spoilt = spoil(place, DiskPart.LOG, "flip", Random(1))
+    account = AccountWriter(place.account)
+    account.add(Record(call=Call.OPEN, path=spoilt.damage.file, mode="read_write", number=99))
+    account.add(Record(call=Call.FTRUNCATE, number=99, position=10))
+    account.close()
+    assert "somebody has written to it" in (restore(place, spoilt) or "")
 
 
 def test_what_has_changed_since_is_not_restored(place: DiskPlace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -117,6 +118,7 @@ async def test_a_paused_peer_is_noticed(echo_process: tuple[subprocess.Popen[str
     async with grpc.aio.insecure_channel(address, options=channel_options()) as channel:
         assert await rpc(channel, ECHO)(b"x", timeout=10) == b"x"
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # A thread on another core may answer before it stands still.
         began = time.monotonic()
         with pytest.raises(grpc.aio.AioRpcError) as failed:
             await rpc(channel, ECHO)(b"x", timeout=20)

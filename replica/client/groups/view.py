@@ -51,7 +51,7 @@ class GroupView(Closing):
         self.config = config or ViewConfig()
         self.clock: Clock = clock or SystemClock()
         self._bootstrap = bootstrap_endpoints(bootstrap)
-        self._connections: Connections = connections or GrpcConnections()
+        self._connections: Connections = connections or GrpcConnections(tls=self.config.tls)
         self._random = random or Random()
         self._addresses: dict[ReplicaId, str] = {}
         self._leader: CurrentLeader | None = None

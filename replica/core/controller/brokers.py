@@ -40,8 +40,9 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
     error = _registration_error(c, registered, now_ms)
     if error is not None:
         return BrokerRegistrationResponse(error=error)
-    if registered is not None and c.rules.registration_is_late(registered=registered, replaces=request.replaces):
-        return BrokerRegistrationResponse(error=ErrorCode.STALE_BROKER_EPOCH, broker_epoch=registered.broker_epoch)
+    if c.rules.registration_is_late(registered=registered, replaces=request.replaces):
+        there = None if registered is None else registered.broker_epoch
+        return BrokerRegistrationResponse(error=ErrorCode.STALE_BROKER_EPOCH, broker_epoch=there)
     broker_epoch = BrokerEpoch(c.next_offset)
     c.append(
         RegisterBrokerRecord(

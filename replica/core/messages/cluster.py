@@ -47,7 +47,10 @@ class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
-    """``broker_epoch`` is that of this incarnation; with STALE_BROKER_EPOCH that of the registration to be replaced."""
+    """``broker_epoch`` is that of this incarnation; with STALE_BROKER_EPOCH that of the registration to be replaced.
+
+    It is absent where there is none to be replaced, or any more.
+    """
 
     error: ErrorCode
     broker_epoch: BrokerEpoch | None = None

@@ -23,13 +23,14 @@ class ControllerRules:
         """
         return session_is_valid and not in_controlled_shutdown
 
-    def registration_is_late(self, *, registered: BrokerRegistration, replaces: BrokerEpoch | None) -> bool:
+    def registration_is_late(self, *, registered: BrokerRegistration | None, replaces: BrokerEpoch | None) -> bool:
         """Decide whether a registration may have been sent before the one that there is: it does not name that one.
 
         1. A process asks, and its request is held up. 2. It dies; the next process of the same id registers. 3. The
-        request arrives. If it counted, the living process would have lost its registration to a dead one.
+        request arrives. If it counted, the living process would have lost its registration to a dead one. Where there
+        is none, whatever it names was unregistered meanwhile.
         """
-        return replaces != registered.broker_epoch
+        return replaces != (None if registered is None else registered.broker_epoch)
 
     def has_another_disk(
         self, *, registered: BrokerRegistration, directory_id: str, metadata_end_offset: Offset

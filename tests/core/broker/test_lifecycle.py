@@ -64,17 +64,18 @@ def test_a_broker_introduces_itself_first(log_flush: LogFlush) -> None:
 
 
 def test_it_says_at_once_which_registration_it_replaces() -> None:
-    """It learns from the controller that there is one."""
+    """It learns from the controller that there is one, and that there is none any more."""
     lifecycle = a_lifecycle()
     lifecycle.next_request(NOW_MS, Offset(0))
-    told = BrokerRegistrationResponse(error=ErrorCode.STALE_BROKER_EPOCH, broker_epoch=BrokerEpoch(7))
-    lifecycle.on_registered(told, NOW_MS)
+    for there in (BrokerEpoch(7), None):
+        told = BrokerRegistrationResponse(error=ErrorCode.STALE_BROKER_EPOCH, broker_epoch=there)
+        lifecycle.on_registered(told, NOW_MS)
 
-    again = lifecycle.next_request(NOW_MS, Offset(0))
+        again = lifecycle.next_request(NOW_MS, Offset(0))
 
-    assert isinstance(again, BrokerRegistrationRequest)
-    assert again.replaces == BrokerEpoch(7)
-    assert lifecycle.refusal is None
+        assert isinstance(again, BrokerRegistrationRequest)
+        assert again.replaces == there
+        assert lifecycle.refusal is None
 
 
 def test_one_request_is_out_at_a_time() -> None:

@@ -34,8 +34,9 @@ def _taken(session_is_valid: bool, leaving: bool, expected: bool) -> Row:
     return Row(f"session_{session_is_valid}_leaving_{leaving}", asked, expected)
 
 
-def _late(replaces: int | None, expected: bool) -> Row:
-    return Row(f"{replaces}_at_7", {"registered": _broker(), "replaces": replaces}, expected)
+def _late(replaces: int | None, expected: bool, *, registered: bool = True) -> Row:
+    there = _broker() if registered else None
+    return Row(f"{replaces}_at_{7 if registered else None}", {"registered": there, "replaces": replaces}, expected)
 
 
 def _disk(directory_id: str, metadata_end: int, expected: bool, *, last_active: int | None = 5) -> Row:
@@ -112,7 +113,13 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _taken(False, False, False),
         _taken(False, True, False),
     ),
-    "registration_is_late": (_late(7, False), _late(6, True), _late(None, True)),
+    "registration_is_late": (
+        _late(7, False),
+        _late(6, True),
+        _late(None, True),
+        _late(None, False, registered=False),
+        _late(6, True, registered=False),
+    ),
     "has_another_disk": (
         _disk("a-disk", 6, False),
         _disk("a-disk", 5, True),

@@ -42,6 +42,20 @@ def test_a_broker_that_is_gone_is_forgotten() -> None:
     assert (again.error, again.message) == (ErrorCode.BROKER_ID_NOT_REGISTERED, "broker 4 is not registered")
 
 
+def test_a_registration_that_was_held_up_does_not_bring_a_forgotten_broker_back() -> None:
+    """Its process has named a registration that is gone; whoever lives is told so, and asks again."""
+    bench = bench_with_topic()
+    bench.silence(4)
+    before = bench.epoch_of(4)
+    assert unregister(bench, 4).error is ErrorCode.NONE
+
+    late = bench.register(4, "second", replaces=before)
+
+    assert (late.error, late.broker_epoch) == (ErrorCode.STALE_BROKER_EPOCH, None)
+    assert ReplicaId(4) not in bench.committed.brokers
+    assert bench.register(4, "third").error is ErrorCode.NONE
+
+
 @pytest.mark.parametrize("shut_down", [True, False])
 def test_a_broker_that_is_alive_is_not_forgotten(shut_down: bool) -> None:
     """Neither one that serves, nor one that is fenced, or leaves, and was heard from within its session."""
