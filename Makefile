@@ -14,13 +14,14 @@ GENERATED := replica/v1/__init__.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-nightly lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers proto clean python java
+.PHONY: help demo docs test test-quick test-nightly lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make test-quick  after each edit: of every test without Java and processes one case, over few seeds"
 	@echo "make test-nightly  all tests over twenty times as many seeds, from SEED=N on; by default N is today's date"
+	@echo "make docs   build the documentation's site into site/, its reference from the code; no network is needed"
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make images  build both container images (needs Docker, or root on Debian); BASE=IMAGE says from what"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
@@ -124,6 +125,10 @@ lint: $(INSTALLED) $(GENERATED)
 	$(BIN)/mypy
 	$(BIN)/buf lint proto
 
+# Material for MkDocs speaks of its successor at every build.
+docs: $(INSTALLED) $(GENERATED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 images:
 	.ci/images build
 
@@ -131,7 +136,7 @@ proto: $(INSTALLED)
 	$(BIN)/python hatch_build.py
 
 clean:
-	rm -rf $(VENV) replica/v1 build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	rm -rf $(VENV) replica/v1 build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
 	rm -f */*/native/*.so
 	find replica nemesis tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from nemesis.cluster.closing import closed_by
+from nemesis.cluster.closing import closed_by, side_by_side
 from nemesis.cluster.deaths import DIED
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
@@ -54,7 +54,7 @@ DISAGREED_S_MAX = 5.0
 """How long the final read of each log may take where the replicas did not agree: it may never end."""
 SHARD_S = 2.0
 """How often the history is written out: no more than this is lost when the harness is killed."""
-VERSIONED = ("highwater", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
+VERSIONED = ("highwater-log", "grpcio", "protobuf", "pyarrow", "numpy", "pyspark")
 SMALL_SEGMENT_BYTES = 32_768
 """Where disks are broken: so small that new files are begun, and their names can be lost, while others write."""
 SERVER_IN_HAND = ("-m", "nemesis.variants.server")
@@ -133,6 +133,7 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
         "seed": options.seed,
         "shows_logs": offer.shows_logs,
         "logs": offer.logs(options.cluster),
+        "gapless": list(offer.gapless(options.cluster)),
         "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
         "options": {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **options_to_json(options)},
         "versions": versions(),
@@ -276,7 +277,7 @@ class OpenRun:
         self._phase = "running"
         over, stop = asyncio.Event(), asyncio.Event()
         begin_s = asyncio.get_running_loop().time()
-        async with asyncio.TaskGroup() as tasks:
+        async with side_by_side() as tasks:
             # It ends here: of two who ask side by side, the older answer could be written after the newer one.
             samples = tasks.create_task(sample_high_watermarks(self._system, self._recorder, stop))
             tasks.create_task(self._workload.run(rate=self._options.rate, stop=stop))

@@ -45,34 +45,34 @@ NEEDS = "transactions of several operations"
 OF_WRITES = (
     Check(
         name="G0",
-        promise="Transactions stand in one order in all logs; the log does not promise that.",
+        promise="All logs have the transactions in one order; logs do not promise that.",
         needs=NEEDS,
     ),
     Check(
         name="G0-process",
-        promise="What a process does later stands later in all logs; not promised either.",
+        promise="What a process sends later has higher offsets in all logs; logs do not promise that.",
         needs=NEEDS,
     ),
     Check(
         name="G0-realtime",
-        promise="What begins later stands later in all logs; not promised either.",
+        promise="What begins later has higher offsets in all logs; logs do not promise that.",
         needs=NEEDS,
     ),
 )
 OF_READS = (
     Check(
         name="G1c",
-        promise="No transaction reads what follows from its own writes.",
+        promise="No transaction reads a value that depends on its own writes.",
         needs=NEEDS,
     ),
     Check(
         name="G1c-process",
-        promise="No transaction reads what its process has yet to do.",
+        promise="No transaction reads a value that its process sends later.",
         needs=NEEDS,
     ),
     Check(
         name="G1c-realtime",
-        promise="No transaction reads what begins after it is over.",
+        promise="No transaction reads a value that was sent after it had returned.",
         needs=NEEDS,
     ),
 )
@@ -239,7 +239,7 @@ def _anomaly(form: Form, circle: Circle) -> Anomaly:
     ]
     return Anomaly(
         severity=form.severity,
-        detail=f"{len(circle)} operations come before themselves: {', '.join(steps)}",
+        detail=f"{len(circle)} operations form a cycle, in which each must come before the next: {', '.join(steps)}",
         offsets=[edge.offset for edge in circle if edge.offset is not None],
         op_indexes=[edge.before for edge in circle],
         evidence={"circle": [_step(edge) for edge in circle[:LISTED_MAX]]},

@@ -73,7 +73,7 @@ def _appends(partition: Partition) -> Missing:
     sent = operations.value[operations.append & operations.has_value]
     again = len(sent) - len(np.unique(sent))
     if again:
-        yield f"{again} appends send what another one sends", ()
+        yield f"{again} appends send a value that another append sends", ()
 
 
 def _logs(partition: Partition) -> Missing:
@@ -81,24 +81,24 @@ def _logs(partition: Partition) -> Missing:
     found = {log.replica_id: len(log.base_offset) for log in partition.logs}
     dumped, due = partition.events.dumped, partition.events.due
     if due and not found and not dumped:
-        yield "the run had this log, and it was never dumped", ()
+        yield "the run had this log, and no replica's copy was read in the end", ()
     for replica_id in sorted(found.keys() | dumped.keys() | due - {ANY}):
         told, there = dumped.get(replica_id), found.get(replica_id)
         if told is None and there is None:
-            yield f"replica {replica_id} has this log, and it was never dumped", (replica_id,)
+            yield f"replica {replica_id} has this log, which was not read in the end", (replica_id,)
         elif told is None:
-            yield f"the history does not tell that the log of replica {replica_id} was dumped", (replica_id,)
+            yield f"the history does not say that the log of replica {replica_id} was read", (replica_id,)
         elif there is None:
-            yield f"the log of replica {replica_id} was dumped, and no row of it is there", (replica_id,)
+            yield f"the log of replica {replica_id} was read, and none of its rows is stored", (replica_id,)
         elif there != told:
-            yield f"{told} batches of replica {replica_id} were dumped, and {there} are there", (replica_id,)
+            yield f"{told} batches of replica {replica_id} were read, and {there} are stored", (replica_id,)
 
 
 def _high_watermarks(partition: Partition) -> Missing:
     """Somebody says what of the logs is committed."""
     written = [log for log in partition.logs if len(log.base_offset)]
     if written and all(log.high_watermark == NONE for log in written):
-        yield "nobody tells the high watermark of any replica's log", tuple(log.replica_id for log in written)
+        yield "no replica's high watermark is known", tuple(log.replica_id for log in written)
 
 
 def _isr(partition: Partition) -> Missing:
@@ -106,12 +106,12 @@ def _isr(partition: Partition) -> Missing:
     claim = partition.events.isr_claim
     if claim is None:
         if partition.operations.append.any():
-            yield "nobody tells who was in sync in the end", ()
+            yield "the final ISR is not known", ()
         return
     logs = {log.replica_id for log in partition.logs}
     # What was dumped and is gone has been told already.
     for replica_id in sorted(set(claim.isr) - logs - partition.events.dumped.keys()):
-        yield f"replica {replica_id} was in sync in the end, and there is no log of it", (replica_id,)
+        yield f"replica {replica_id} is in the final ISR, and its log was not read", (replica_id,)
 
 
 def _final_reads(partition: Partition) -> Missing:

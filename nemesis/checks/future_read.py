@@ -31,8 +31,8 @@ def check_future_read(partition: Partition) -> Found:
         value, offset = (int(column[returned[i]]) for column in (operations.record_value, operations.record_offset))
         indexes = [int(operations.invoke_index[row]) for row in (poll, append)]
         yield Anomaly(
-            detail=f"operation {indexes[0]} returned value {value} at offset {offset}, and was over when operation"
-            f" {indexes[1]} began to append it",
+            detail=f"operation {indexes[0]} read value {value} at offset {offset} before operation {indexes[1]} began"
+            f" to append it",
             offsets=(offset,),
             op_indexes=indexes,
             evidence={"value": value, "operations": [operations.described(row) for row in (poll, append)]},

@@ -30,8 +30,8 @@ def check_high_watermark_regression(partition: Partition) -> Found:
             highest[told.replica_id, told.epoch] = told
             continue
         yield Anomaly(
-            detail=f"replica {told.replica_id}, leader in epoch {told.epoch}, said that its high watermark was"
-            f" {told.offset}, after it had been {before.offset}",
+            detail=f"replica {told.replica_id}, leader in epoch {told.epoch}, reported high watermark {told.offset}"
+            f" after {before.offset}",
             offsets=(before.offset, told.offset),
             replicas=(told.replica_id,),
             evidence={"epoch": told.epoch, "told": [_told(before), _told(told)]},
@@ -54,8 +54,8 @@ def check_committed_truncated(partition: Partition) -> Found:
         if before is None or before.offset <= cut.offset:
             continue
         yield Anomaly(
-            detail=f"replica {cut.replica_id} cut its log back to {cut.offset}, though it had said that everything"
-            f" below {before.offset} was committed",
+            detail=f"replica {cut.replica_id} truncated its log to offset {cut.offset}, after it had reported high"
+            f" watermark {before.offset}",
             offsets=(cut.offset, before.offset),
             replicas=(cut.replica_id,),
             evidence={"told": _told(before), "truncated": {"time_ns": cut.time_ns, "end_offset": cut.offset}},
@@ -79,7 +79,7 @@ def _by_lower_word(row: Row, evidence: Mapping[str, Any]) -> tuple[Any, ...]:
 # watermark that it had told before.
 COMMITTED_TRUNCATED = LogCheck(
     name="committed-truncated",
-    promise="No replica cuts off what it has said to be committed.",
+    promise="No replica truncates its log below a high watermark that it has reported.",
     needs="high watermarks that replicas were asked for",
     implies=frozenset({"committed-truncated"}),
     identity=_by_truncation,

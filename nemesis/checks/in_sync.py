@@ -27,8 +27,8 @@ def check_incomplete_isr(partition: Partition) -> Found:
         if log.end_offset < committed:
             yield Anomaly(
                 severity=Severity.VIOLATION if claim.restored else Severity.UNKNOWN,
-                detail=f"replica {log.replica_id} was said to be in sync, and its log ends at {log.end_offset}, though"
-                f" everything below {committed} was committed",
+                detail=f"replica {log.replica_id} is in the final ISR, but its log ends at offset {log.end_offset}, and"
+                f" everything below offset {committed} was committed",
                 offsets=(log.end_offset, committed),
                 replicas=(log.replica_id,),
                 evidence={"isr": list(claim.isr), "log_end_offset": log.end_offset, "committed_end_offset": committed},
@@ -57,7 +57,7 @@ def check_isr_not_restored(partition: Partition) -> Found:
     out = sorted(set(claim.replicas) - set(claim.isr))
     yield Anomaly(
         severity=Severity.UNKNOWN,
-        detail=f"replicas {', '.join(map(str, out))} were not in sync {claim.after_s} s after everything had healed",
+        detail=f"replicas {', '.join(map(str, out))} were not in the ISR {claim.after_s} s after all faults had healed",
         replicas=out,
         evidence={"isr": list(claim.isr), "replicas": list(claim.replicas), "after_s": claim.after_s},
     )

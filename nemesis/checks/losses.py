@@ -83,7 +83,7 @@ def check_unseen(partition: Partition) -> Found:
     offsets = operations.offset[unseen]
     yield Anomaly(
         severity=Severity.UNKNOWN,
-        detail=f"{len(unseen)} acknowledged values were never seen again, and nothing was read where they must stand",
+        detail=f"{len(unseen)} acknowledged values were never seen again: no poll and no log covers their offsets",
         offsets=[int(offset) for offset in np.unique(offsets[offsets != NONE])],
         op_indexes=[int(index) for index in operations.invoke_index[unseen]],
         evidence={"unseen": len(unseen), "operations": [operations.described(int(r)) for r in unseen[:LISTED_MAX]]},
@@ -115,7 +115,7 @@ def _overwritten(partition: Partition) -> Iterator[Anomaly]:
     for row, place, last in zip(rows[covered], places[covered], below[covered], strict=True):
         reach = int(np.searchsorted(furthest[: last + 1], place, side="right"))
         read = int(read_row[order][reach])
-        what = f"operation {operations.invoke_index[read]} read past it without it"
+        what = f"operation {operations.invoke_index[read]} read past that offset without returning it"
         yield _lost(operations, int(row), read, what, place=int(place))
 
 
@@ -178,10 +178,10 @@ def _missing_from_logs(partition: Partition) -> Iterator[Anomaly]:
         for start, end in log.undecoded:
             undecoded |= (offsets >= start) & (offsets < end)
         for i in np.flatnonzero(vouched & ~held):
-            what = f"replica {log.replica_id}, whose high watermark is {log.high_watermark}, does not hold it there"
+            what = f"replica {log.replica_id}, with high watermark {log.high_watermark}, holds something else there"
             severity = Severity.VIOLATION
             if undecoded[i]:
-                what, severity = f"the batch of replica {log.replica_id} there was not decoded", Severity.UNKNOWN
+                what, severity = f"replica {log.replica_id} has a batch there that was not decoded", Severity.UNKNOWN
             yield _lost(operations, int(rows[i]), None, what, (log.replica_id,), severity)
 
 
@@ -206,7 +206,7 @@ def _missing_from_majority(partition: Partition) -> Iterator[Anomaly]:
     convicted = (2 * certainly > len(known)) & is_isr_known
     for i in np.flatnonzero(2 * sum(lacking.values(), nobody) > len(known)):
         replicas = tuple(replica_id for replica_id, absent in lacking.items() if absent[i])
-        what = f"{len(replicas)} of {len(known)} replicas, a majority, do not hold it anywhere in their logs"
+        what = f"{len(replicas)} of {len(known)} replicas, a majority, do not have it in their logs"
         severity = Severity.VIOLATION if convicted[i] else Severity.UNKNOWN
         yield _lost(operations, int(rows[i]), None, what, replicas, severity)
 
@@ -219,7 +219,7 @@ def _missing_from_isr(partition: Partition) -> Iterator[Anomaly]:
     for log in partition.logs:
         if log.replica_id not in claim.isr or not log.complete:
             continue
-        what = f"replica {log.replica_id}, which is in sync, does not hold it anywhere in its log"
+        what = f"replica {log.replica_id}, which is in the ISR, does not have it in its log"
         severity = Severity.VIOLATION if claim.restored and not log.undecoded else Severity.UNKNOWN
         for i in np.flatnonzero(_lacking(log, operations, rows)):
             yield _lost(operations, int(rows[i]), None, what, (log.replica_id,), severity)
@@ -246,11 +246,11 @@ def _lost(
     involved = [row] if read is None else [row, read]
     promised = "acknowledged" if operations.ok[row] else "committed"
     where = f" at offset {told}" if told != NONE else ""
-    shown = f", was seen at offset {place}" if told == NONE and place != NONE else ""
+    shown = f", seen at offset {place}" if told == NONE and place != NONE else ""
     return Anomaly(
         is_loss=True,
         severity=severity,
-        detail=f"value {value} was {promised}{where} to operation {operations.invoke_index[row]}{shown}, and {what}",
+        detail=f"operation {operations.invoke_index[row]} appended value {value}, {promised}{where}{shown}, and {what}",
         offsets=() if offset == NONE else (offset,),
         op_indexes=[int(operations.invoke_index[one]) for one in involved],
         replicas=replicas,

@@ -134,8 +134,7 @@ class Partition:
     """All that is known of one topic-partition of one run.
 
     ``history_complete`` is false when operations after the last one known may have happened. ``evidence_due`` says that
-    its run was recorded to its end, so that all that this tells must be there. ``gapless`` says that every offset of
-    this log holds a value.
+    its run was recorded to its end, so that all that this tells must be there.
     """
 
     run_id: str
@@ -145,7 +144,6 @@ class Partition:
     events: ReplicaEvents
     history_complete: bool
     evidence_due: bool
-    gapless: bool
 
 
 def ints(table: pa.Table, name: str, absent: int = NONE) -> Ints:

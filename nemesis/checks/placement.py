@@ -26,7 +26,7 @@ def check_inconsistent_offsets(partition: Partition) -> Found:
         yield _anomaly(
             partition,
             seen.take(_first_of_each(seen.value, rows)),
-            f"offset {offset} was seen to hold {_listed(values)}",
+            f"offset {offset} was seen with different values, {_listed(values)}",
         )
     return Coverage(looked=len(np.unique(seen.offset)))
 
@@ -81,7 +81,7 @@ def _anomaly(partition: Partition, witnesses: Observations, what: str) -> Anomal
 
 def _told(seen: Observations, i: int) -> str:
     by = f"replica {seen.replica_id[i]}" if seen.row[i] == NONE else f"operation {seen.op_index[i]}"
-    return f"value {seen.value[i]} at offset {seen.offset[i]} by {by}"
+    return f"{by} has value {seen.value[i]} at offset {seen.offset[i]}"
 
 
 def _entry(partition: Partition, seen: Observations, i: int) -> dict[str, Any]:

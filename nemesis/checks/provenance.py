@@ -85,7 +85,7 @@ def _anomaly(partition: Partition, seen: Observations, i: int, what: str, writes
     by_replica = seen.row[i] == NONE
     rows = writes if by_replica else (*writes, int(seen.row[i]))
     replicas = [int(seen.replica_id[i])] if by_replica else []
-    by = f"held by replica {seen.replica_id[i]}" if by_replica else f"by operation {seen.op_index[i]}"
+    by = f"in the log of replica {seen.replica_id[i]}" if by_replica else f"by operation {seen.op_index[i]}"
     evidence: dict[str, Any] = {"offset": int(seen.offset[i]), "value": int(seen.value[i])}
     return Anomaly(
         detail=f"{what} ({by})",

@@ -74,8 +74,8 @@ def check_realtime_reorder(partition: Partition) -> Found:
     known, witness = lengths.before(operations.invoke_index[rows])
     for i in np.flatnonzero(known > place):
         row, shown_by = int(rows[i]), int(witness[i])
-        what = f"stands at offset {place[i]}, though operation {operations.invoke_index[shown_by]}"
-        what += f" had shown {known[i]} offsets before it began"
+        what = f"appended at offset {place[i]}, but operation {operations.invoke_index[shown_by]} had shown before it"
+        what += f" began that the log ended at offset {known[i]} or later"
         yield _anomaly(operations, (shown_by, row), what, [int(place[i])])
     return Coverage(looked=len(rows))
 
@@ -91,8 +91,8 @@ def check_stale_read(partition: Partition) -> Found:
     known, witness = _running(operations, shown).before(operations.invoke_index[rows])
     for i in np.flatnonzero(known > reached):
         row, shown_by = int(rows[i]), int(witness[i])
-        what = f"ended at offset {reached[i]}, though operation {operations.invoke_index[shown_by]}"
-        what += f" had shown offset {known[i] - 1} before it began"
+        what = f"read to offset {reached[i]} only, but operation {operations.invoke_index[shown_by]} had shown before"
+        what += f" it began that there is a record at offset {known[i] - 1}: stale read"
         yield _anomaly(operations, (shown_by, row), what, [int(known[i]) - 1])
     final = operations.final_read
     is_blind = bool(final.any() and not (final & operations.ok & ~operations.limited).any())
@@ -101,8 +101,11 @@ def check_stale_read(partition: Partition) -> Found:
 
 
 def check_hole(partition: Partition) -> Found:
-    """The first offset that no append of unknown outcome can fill; only where every offset holds a value."""
-    if not (partition.gapless and partition.history_complete):
+    """The first offset that no append of unknown outcome can fill; only where every offset holds a value.
+
+    What a replica holds and nobody can decode is a value.
+    """
+    if not (partition.events.gapless and partition.history_complete):
         return Coverage()
     operations, seen = partition.operations, observe(partition)
     appends = np.flatnonzero(operations.append & operations.has_value & ~operations.fail)
@@ -113,10 +116,12 @@ def check_hole(partition: Partition) -> Found:
     lengths = _running(operations, np.maximum(_shown_lengths(operations), told))
     threshold = np.sort(lengths.before(operations.invoke_index[appends])[0])
     holes = _first_holes(known_offsets(seen), len(appends) + 1)
+    for start, end in (undecoded for log in partition.logs for undecoded in log.undecoded):
+        holes = holes[(holes < start) | (holes >= end)]
     eligible = np.searchsorted(threshold, holes, side="right")
     unfilled = np.flatnonzero(eligible <= np.arange(len(holes)))
     for i in unfilled[:1]:
-        what = f"{i + 1} offsets up to {holes[i]} were never seen, and only {eligible[i]} appends can stand there"
+        what = f"{i + 1} offsets up to {holes[i]} were never seen, and only {eligible[i]} appends can have filled them"
         yield Anomaly(detail=what, offsets=[int(holes[i])], evidence={"holes": holes.tolist()})
     return Coverage(looked=1)
 
@@ -167,8 +172,8 @@ def check_fenced_acknowledgement(partition: Partition) -> Found:
     latest, witness = lengths.before(operations.invoke_index[rows])
     for i in np.flatnonzero(latest - 1 > operations.leader_epoch[rows]):
         row, before = int(rows[i]), int(witness[i])
-        what = f"was acknowledged in epoch {operations.leader_epoch[row]}, though operation"
-        what += f" {operations.invoke_index[before]} had been in epoch {latest[i] - 1} before it began"
+        what = f"was acknowledged in epoch {operations.leader_epoch[row]}, after operation"
+        what += f" {operations.invoke_index[before]} had been in epoch {latest[i] - 1}: by a fenced leader"
         offsets = [int(offset) for offset in operations.offset[[before, row]] if offset != NONE]
         yield _anomaly(operations, (before, row), what, offsets)
     return Coverage(looked=len(rows))
@@ -186,7 +191,7 @@ def _anomaly(operations: Operations, rows: tuple[int, int], what: str, offsets: 
 
 REALTIME_REORDER = LogCheck(
     name="realtime-reorder",
-    promise="A write that begins after another was acknowledged stands behind it.",
+    promise="A write that begins after another was acknowledged has a higher offset.",
     needs="writes whose offset is known",
     # An operation that began earlier may yet return and show another place: then the value has two.
     implies=frozenset({"realtime-reorder", "duplicate"}),
@@ -194,7 +199,7 @@ REALTIME_REORDER = LogCheck(
 )
 STALE_READ = LogCheck(
     name="stale-read",
-    promise="A read that promises recency shows all that was known before it began.",
+    promise="A read that promises to be recent returns all that was known before it began.",
     needs="strict or final reads that saw the end of the log",
     # What had returned before an operation began is all there when that has returned.
     implies=frozenset({"stale-read"}),

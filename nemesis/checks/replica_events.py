@@ -20,6 +20,7 @@ from nemesis.history.events import (
     DUE,
     DUMPED,
     FINAL_ISR,
+    GAPLESS,
     HIGH_WATERMARK,
     KILLED_FROM_OUTSIDE,
     LAST_KNOWN_LEADER_ELECTED,
@@ -99,7 +100,8 @@ class ReplicaEvents:
     ascending; ``stops`` (replica id, event,
     detail, time) of each time that a replica ended and nobody of the run had ended it. ``isr_claim`` is absent for a
     log without an ISR. ``dumped`` has the number of batches of each replica's log that was dumped, by its id, as the
-    history counts them, ``due`` those who have it by what the run was given (``ANY``: somebody). ``leader_starts``
+    history counts them, ``due`` those who have it by what the run was given (``ANY``: somebody), and ``gapless``
+    that every offset of the log holds a client's record by what is known of the system. ``leader_starts``
     and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none, and an election
     that two controllers have told of is there once.
     """
@@ -112,6 +114,7 @@ class ReplicaEvents:
     isr_claim: IsrClaim | None = None
     dumped: Mapping[int, int] = field(default_factory=dict)
     due: frozenset[int] = frozenset()
+    gapless: bool = False
     leader_starts: tuple[LeaderStart, ...] = ()
     unclean_elections: tuple[UncleanElection, ...] = ()
 
@@ -140,6 +143,7 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
             row["replica_id"]: row["offset"] for row in rows if row["event"] == DUMPED and row["offset"] is not None
         },
         due=frozenset(row["replica_id"] for row in rows if row["event"] == DUE),
+        gapless=any(row["event"] == GAPLESS for row in rows),
         leader_starts=tuple(sorted(_leader_starts(rows), key=lambda start: (start.epoch, start.replica_id))),
         unclean_elections=tuple(sorted(_unclean_elections(rows), key=lambda election: election.epoch)),
     )

@@ -58,13 +58,17 @@ def check_diverged_log(partition: Partition) -> Found:
             continue
         vouched = parting.offset < min(first.committed_end_offset, second.committed_end_offset)
         if vouched or parting.last_agreed_base_offset > parting.offset:
-            reason = "both vouch for it" if vouched else f"both hold the same at {parting.last_agreed_base_offset}"
+            reason = (
+                "both have a high watermark above it"
+                if vouched
+                else f"both hold the same batch again at {parting.last_agreed_base_offset}"
+            )
             yield _diverged(first, second, parting, Severity.VIOLATION, reason)
         elif parting.offset < high_watermark:
-            reason = f"another replica knows high watermark {high_watermark}: they had not converged"
+            reason = f"it is below high watermark {high_watermark} of another replica, so these two had not caught up"
             yield _diverged(first, second, parting, Severity.UNKNOWN, reason)
         elif NONE in (first.high_watermark, second.high_watermark):
-            yield _diverged(first, second, parting, Severity.UNKNOWN, "nobody tells whether that is committed")
+            yield _diverged(first, second, parting, Severity.UNKNOWN, "no replica tells whether that is committed")
     return _coverage(partition.logs)
 
 
@@ -115,7 +119,7 @@ def _diverged(first: ReplicaLog, second: ReplicaLog, parting: _Parting, severity
     replicas = (first.replica_id, second.replica_id)
     return Anomaly(
         severity=severity,
-        detail=f"the logs of replicas {replicas[0]} and {replicas[1]} part at offset {parting.offset}: {reason}",
+        detail=f"the logs of replicas {replicas[0]} and {replicas[1]} differ at offset {parting.offset}: {reason}",
         offsets=(parting.offset,),
         replicas=replicas,
         evidence={
@@ -166,7 +170,7 @@ def check_two_leaders(partition: Partition) -> Found:
         replicas = [replica_id for _, replica_id in found]
         if len(replicas) > 1:
             yield Anomaly(
-                detail=f"replicas {', '.join(map(str, replicas))} all became leader in epoch {epoch}",
+                detail=f"replicas {', '.join(map(str, replicas))} each became the leader in epoch {epoch}",
                 replicas=replicas,
                 evidence={"epoch": epoch, "replicas": replicas},
             )
@@ -186,7 +190,7 @@ def check_replica_stopped(partition: Partition) -> Found:
             )
             yield Anomaly(
                 severity=Severity.UNKNOWN,
-                detail=f"the run was disturbed by {what}: whoever sent it, the kernel for want of memory, or somebody",
+                detail=f"the run was disturbed by {what}: the kernel, for want of memory, or another program sent it",
                 replicas=(replica_id,),
                 evidence={"event": event, "detail": detail, "time_ns": time_ns, "cause": what},
             )

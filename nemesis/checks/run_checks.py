@@ -36,12 +36,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """What the columns do not say: which runs do not tell all that happened to their logs, which must hold evidence of
-    all that they tell, and whether every offset of every log holds a value."""
+    """What the columns do not say: which runs do not tell all that happened to their logs, and which must hold evidence
+    of all that they tell."""
 
     incomplete_runs: frozenset[str] = frozenset()
     evident_runs: frozenset[str] = frozenset()
-    gapless: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +218,6 @@ def partition_of(key: tuple[str, str], tables: Sequence[pa.Table | None], option
         events=told,
         history_complete=key[0] not in options.incomplete_runs,
         evidence_due=evidence_due,
-        gapless=options.gapless,
     )
 
 

@@ -36,7 +36,7 @@ def check_nonmonotonic_send(partition: Partition) -> Found:
     later = np.flatnonzero(follows)
     wrong = later[offsets[later] <= offsets[before[later]]]
     for i in wrong[np.argsort(index[wrong], kind="stable")]:
-        what = f"after what process {process[i]} had sent before:"
+        what = f"which is not behind what process {process[i]} had sent before:"
         yield _anomaly(operations, rows, offsets, (int(before[i]), int(i)), what)
     return Coverage(looked=len(later))
 
@@ -48,7 +48,7 @@ def check_int_nonmonotonic_send(partition: Partition) -> Found:
     within = np.diff(operations.invoke_index[rows]) == 0
     for i in np.flatnonzero(within & (np.diff(offsets) <= 0)):
         pair = int(i), int(i) + 1
-        what = "after what it had sent before itself,"
+        what = "which is not behind what it had sent before itself:"
         yield _anomaly(operations, rows, offsets, pair, what)
     return Coverage(looked=int(within.sum()))
 
@@ -64,7 +64,7 @@ def check_int_send_skip(partition: Partition) -> Found:
         if low < high:
             pair = int(i), int(i) + 1
             skipped = [int(offset) for offset in known[low:high][:LISTED_MAX]]
-            what = f"with {high - low} known offsets between them,"
+            what = f"and {high - low} known offsets lie between that and what it had sent before:"
             yield _anomaly(operations, rows, offsets, pair, what, skipped)
     return Coverage(looked=len(within))
 
@@ -88,7 +88,7 @@ def _anomaly(
     earlier, later = (int(offsets[i]) for i in pair)
     indexes = [int(operations.invoke_index[row]) for row in (first, second)]
     told = f"operation {indexes[1]} sent value {operations.value[second]} to offset {later}, {what}"
-    told += f" and value {operations.value[first]} stands at offset {earlier}"
+    told += f" value {operations.value[first]} at offset {earlier}"
     return Anomaly(
         severity=Severity.VIOLATION if skipped is None else Severity.ALLOWED,
         detail=told,
@@ -102,14 +102,14 @@ def _anomaly(
 # yet return and show another place: then the value has two.
 NONMONOTONIC_SEND = LogCheck(
     name="nonmonotonic-send",
-    promise="What a process sends later stands behind what it sent before.",
+    promise="What a process sends later has higher offsets than what it sent before.",
     needs="writes that follow another one of their process",
     implies=frozenset({"nonmonotonic-send", "duplicate"}),
     run=check_nonmonotonic_send,
 )
 INT_NONMONOTONIC_SEND = LogCheck(
     name="int-nonmonotonic-send",
-    promise="What a transaction sends later stands behind what it sent before.",
+    promise="What a transaction sends later has higher offsets than what it sent before.",
     needs="transactions with several sends to one log",
     implies=frozenset({"int-nonmonotonic-send", "duplicate"}),
     rests_on_all=True,
@@ -117,7 +117,7 @@ INT_NONMONOTONIC_SEND = LogCheck(
 )
 INT_SEND_SKIP = LogCheck(
     name="int-send-skip",
-    promise="What a transaction sends stands together; the log does not promise that.",
+    promise="What a transaction sends has consecutive offsets; logs do not promise that.",
     needs="transactions with several sends to one log",
     run=check_int_send_skip,
 )

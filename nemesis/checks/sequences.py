@@ -33,7 +33,7 @@ def check_duplicate_sequence(partition: Partition) -> Found:
         same = _same(log.producer_id, rows) & _same(log.producer_epoch, rows)
         for i in np.flatnonzero(same & (log.base_sequence[rows[1:]] < reach[:-1])):
             first, second = sorted((int(rows[i]), int(rows[i + 1])))
-            what = f"number {log.base_sequence[rows[i + 1]]} of producer {_name(log, first)} stands at offsets"
+            what = f"sequence number {log.base_sequence[rows[i + 1]]} of producer {_name(log, first)} is at offsets"
             what += f" {log.base_offset[first]} and {log.base_offset[second]} of replica {log.replica_id}"
             yield _anomaly(log, [first, second], what)
     return _coverage(partition)
@@ -51,9 +51,9 @@ def check_out_of_order_sequence(partition: Partition) -> Found:
         wrong = (raised < 0) | (log.base_sequence[rows[1:]] > expected)
         for i in np.flatnonzero(_same(log.producer_id, rows) & wrong):
             before, after = int(rows[i]), int(rows[i + 1])
-            what = f"the batch at offset {log.base_offset[after]} of replica {log.replica_id} has number"
-            what += f" {log.base_sequence[after]} of producer {_name(log, after)}, behind number {reach[i] - 1} of"
-            what += f" {_name(log, before)} at offset {log.base_offset[before]}"
+            what = f"the batch at offset {log.base_offset[after]} of replica {log.replica_id} has sequence"
+            what += f" number {log.base_sequence[after]} of producer {_name(log, after)}, and the one before ended with"
+            what += f" {reach[i] - 1} of {_name(log, before)} at offset {log.base_offset[before]}"
             yield _anomaly(log, [before, after], what)
     return _coverage(partition)
 

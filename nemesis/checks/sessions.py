@@ -87,7 +87,7 @@ def check_nonmonotonic_poll(partition: Partition) -> Found:
     operations, reads = partition.operations, _reads(partition.operations)
     for i in np.flatnonzero(reads.lowest < reads.expected):
         offsets = [int(reads.expected[i]), int(reads.lowest[i])]
-        what = f"returned offset {offsets[1]}, though its process had come to {offsets[0]}"
+        what = f"returned offset {offsets[1]}, but its process had come to offset {offsets[0]}"
         yield _between(operations, reads, int(i), what, offsets)
     return Coverage(looked=int((reads.expected != NONE).sum()))
 
@@ -99,7 +99,7 @@ def check_poll_skip(partition: Partition) -> Found:
     first, beyond = np.searchsorted(known, reads.expected), np.searchsorted(known, reads.lowest)
     for i in np.flatnonzero((reads.expected != NONE) & (first < beyond)):
         skipped = known[first[i] : beyond[i]]
-        what = f"reading from {reads.expected[i]}, passed over {len(skipped)} known offsets, the first is {skipped[0]}"
+        what = f"read on from {reads.expected[i]} and skipped {len(skipped)} known offsets, the first is {skipped[0]}"
         offsets = [int(offset) for offset in skipped[:LISTED_MAX]]
         yield _between(operations, reads, int(i), what, offsets)
     return Coverage(looked=int((reads.expected != NONE).sum()))
@@ -129,7 +129,7 @@ def check_int_poll_skip(partition: Partition) -> Found:
         returned = operations.returned_offset[reads.begin[i] : reads.end[i]]
         between = known[np.searchsorted(known, reads.lowest[i]) : np.searchsorted(known, reads.highest[i])]
         skipped = np.setdiff1d(between, returned)
-        what = f"passed over {len(skipped)} known offsets between its own, the first is {skipped[0]}"
+        what = f"skipped {len(skipped)} known offsets among those that it returned, the first is {skipped[0]}"
         offsets = [int(offset) for offset in skipped[:LISTED_MAX]]
         yield _anomaly(operations, reads, int(i), what, offsets)
     return Coverage(looked=int(several.sum()))
@@ -154,7 +154,9 @@ def check_uncommitted_read(partition: Partition) -> Found:
     high_watermark = operations.high_watermark[reads.row]
     told = high_watermark != NONE
     for i in np.flatnonzero(told & (reads.highest >= high_watermark)):
-        what = f"returned offset {reads.highest[i]} with high watermark {high_watermark[i]}"
+        what = (
+            f"returned offset {reads.highest[i]}, at or above the high watermark {high_watermark[i]} that came with it"
+        )
         yield _anomaly(operations, reads, int(i), what, [int(reads.highest[i])])
     return Coverage(looked=int(told.sum()))
 
@@ -215,7 +217,7 @@ INT_NONMONOTONIC_POLL = LogCheck(
 )
 INT_POLL_SKIP = LogCheck(
     name="int-poll-skip",
-    promise="What one poll returns passes over no value.",
+    promise="What one poll returns skips no value.",
     needs="polls that returned several records",
     implies=frozenset({"int-poll-skip"}),
     run=check_int_poll_skip,

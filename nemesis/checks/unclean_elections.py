@@ -50,7 +50,7 @@ class Cut:
     def sentence(self) -> str:
         """What was known of the new leader, and what it lacked."""
         election = self.election
-        standing = f"was not in the ISR ({_listed(election.isr)}) nor else eligible ({_listed(election.elr)})"
+        standing = f"was neither in the ISR ({_listed(election.isr)}) nor in the ELR ({_listed(election.elr)})"
         return (
             f"{self.words}, which {standing}: its log ended at offset {self.log_end_offset}, and records below"
             f" {self.acknowledged_end_offset} had been acknowledged"

@@ -8,6 +8,7 @@
   and ``one_run`` is one run that these ask for;
 - ``check`` judges what was recorded: runs by ``verdicts``, while they go on by ``follow``, and histories of other
   systems by ``check_file``, ``check_kafka`` and ``check_objects``; ``explain`` tells what happened in a run;
+- ``serve`` shows a store in a browser, ``index`` writes it as pages, ``gc`` deletes runs of it;
 - ``doctor`` tells what this machine can do, ``synth`` makes histories up.
 
 ``exit`` and ``streams`` are how every command ends.

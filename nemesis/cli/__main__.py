@@ -15,6 +15,7 @@ from importlib import import_module
 import click
 
 from nemesis.cli.exit import exit_code_of
+from replica.cli.help import Group, Sections, example
 
 COMMANDS = {
     "check": "check",
@@ -22,9 +23,13 @@ COMMANDS = {
     "demo": "run",
     "doctor": "doctor",
     "explain": "explain",
-    "export": "check",
+    "export": "export",
+    "gc": "gc",
+    "history": "history",
+    "index": "index",
     "list-variants": "check",
     "run": "run",
+    "serve": "serve",
     "shrink": "shrink",
     "sim": "sim",
     "soak": "soak.command",
@@ -32,9 +37,17 @@ COMMANDS = {
     "synth": "synth",
 }
 """The file beside this one that each subcommand is in."""
+COMPLETION = "_NEMESIS_COMPLETE"
+"""Where click is told by a shell what it wants to know."""
+SECTIONS: Sections = {
+    "Break a cluster, and judge it": ("run", "demo", "soak", "doctor"),
+    "Look at what was recorded": ("check", "explain", "history", "serve", "export", "index", "gc"),
+    "Simulate": ("sim", "shrink", "story", "convict", "list-variants"),
+    "Make histories up": ("synth",),
+}
 
 
-class Commands(click.Group):
+class Commands(Group):
     """The subcommands, of which only that one is loaded that is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -53,8 +66,13 @@ class Commands(click.Group):
         return command
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="highwater")
+@click.group(
+    cls=Commands,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog=example("nemesis run --nemesis partition,kill,pause --time-limit 30 --seed 7", "nemesis demo"),
+)
+@click.version_option(package_name="highwater-log")
 def cli() -> None:
     """Break a replicated log on purpose, record everything, and judge whether every promise was kept.
 
@@ -67,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
     # Broken connections are what a run is about: gRPC's core need not tell of each. It reads this when it is loaded.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if COMPLETION in os.environ:  # A shell asks what may follow: click answers, and ends the process.
+        cli.main(prog_name="nemesis")
     given = list(sys.argv[1:] if arguments is None else arguments)
     # What stands in test.json as the command is what was given here, not whatever started this process.
     words = ["nemesis", *given]

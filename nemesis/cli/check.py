@@ -1,4 +1,4 @@
-"""``nemesis check``, ``export`` and ``list-variants``: what needs no cluster.
+"""``nemesis check`` and ``list-variants``: what needs no cluster.
 
 Owns how a run is named on the command line: by its folder, or by a link to it such as ``store/append/latest``. What is
 no folder is a history of another system's: ``check_file`` judges one, and ``check_objects`` many.
@@ -16,12 +16,12 @@ from click.core import ParameterSource
 from nemesis.cli.check_file import FileOptions, check_file, file_options
 from nemesis.cli.check_objects import check_objects, check_runs
 from nemesis.cli.follow import follow_and_tell, follow_option, patience_option
-from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from nemesis.cli.verdicts import are_small, choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from replica.cli.help import Command, example
 
 run_folder = click.argument(
     "folder", metavar="RUN", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
 )
-EXPORTED_EDN = "history.edn"
 
 
 class _Place(click.Path):
@@ -31,7 +31,16 @@ class _Place(click.Path):
         return value if "://" in str(value) else super().convert(value, param, ctx)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    sections={
+        "Of runs": ("engine", "master", "follow", "patience", "junit"),
+        "Of histories": ("model", "format", "initial", "failed_cas_is_read", "key_pairs", "budget", "output", "html"),
+    },
+    epilog=example(
+        "nemesis check store/append/latest", "nemesis check history.edn --model cas-register --html why.html"
+    ),
+)
 @click.argument(
     "paths", metavar="RUN|FILE|FOLDER...", nargs=-1, required=True, type=_Place(exists=True, path_type=Path)
 )
@@ -65,7 +74,8 @@ def check(
     if len(here) < len(paths):
         if follow or options.names or not all(map(_is_run, here)):
             raise click.UsageError("a URL is that of a run: it is judged without options for files, and with runs only")
-        return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
+        chosen = choose_engine(engine, is_small=are_small(paths))
+        return check_runs(paths, engine=chosen, master=master, junit=junit)
     return _check_here(context, here, options, engine, master, follow=follow, patience=patience, junit=junit)
 
 
@@ -93,7 +103,8 @@ def _check_here(
         check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for a file; {path} is a folder, judged as a run")
-        return judge_and_tell(path.resolve(), engine=choose_engine(engine), master=master, junit=junit)
+        chosen = choose_engine(engine, is_small=are_small(paths))
+        return judge_and_tell(path.resolve(), engine=chosen, master=master, junit=junit)
     for name in ("engine", "master"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name}: for a run; {path} is a file, which this process judges")
@@ -112,6 +123,7 @@ def _check_many(
 ) -> int:
     """Runs are judged as runs, and all else by a model; not both at once."""
     runs = [path for path in paths if _is_run(path)]
+    chosen = choose_engine(engine, is_small=are_small(paths))
     if options.model is None or runs:
         for path in paths:
             if not path.is_dir():
@@ -119,49 +131,11 @@ def _check_many(
             check_is_run(path)
         if options.names:
             raise click.UsageError(f"{', '.join(options.names)}: for histories; these are runs")
-        return check_runs(paths, engine=choose_engine(engine), master=master, junit=junit)
-    return check_objects(paths, options, engine=choose_engine(engine), master=master, junit=junit)
+        return check_runs(paths, engine=chosen, master=master, junit=junit)
+    return check_objects(paths, options, engine=chosen, master=master, junit=junit)
 
 
-@click.command()
-@run_folder
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the files here; without, into the run's folder.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "edn"]),
-    default="jsonl",
-    show_default=True,
-    help="jsonl: three tables as JSON Lines. edn: the history, for Jepsen's checker of Kafka workloads.",
-)
-def export(folder: Path, output: Path | None, form: str) -> None:
-    """Write a stored RUN for other tools: its history, logs and events."""
-    from nemesis.formats.kafka_edn import export_kafka_edn
-    from nemesis.history.json_lines import export_jsonl
-    from nemesis.history.schemas import Kind
-    from nemesis.workload.catalogue import workload_of
-    from nemesis.workload.objects import ObjectWorkload
-
-    check_is_run(folder)
-    if form == "edn" and issubclass(workload := workload_of(folder), ObjectWorkload):
-        said = f"edn is for runs on logs, and {folder} is of the workload {workload.name}: its tables go as jsonl"
-        raise click.BadParameter(said, param_hint="--format")
-    target = folder if output is None else output
-    target.mkdir(parents=True, exist_ok=True)
-    if form == "edn":
-        path = target / EXPORTED_EDN
-        click.echo(f"{path}: {export_kafka_edn(folder, path)} events")
-        return
-    for kind in Kind:
-        path = target / f"{kind}.jsonl"
-        click.echo(f"{path}: {export_jsonl(folder, path, kind)} rows")
-
-
-@click.command("list-variants")
+@click.command("list-variants", epilog=example("nemesis list-variants"))
 def list_variants() -> None:
     """List the wrong protocols: what is wrong, the invariant that breaks, and how each is run or why it is not."""
     from nemesis.variants.catalogue import ALL

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import judged_as_kafka, tell_kafka
 from nemesis.cli.exit import VERDICT_EXITS
 from nemesis.cli.verdicts import junit_written
+from replica.cli.help import meant
 
 if TYPE_CHECKING:
     from nemesis.formats.reading import ReadHistory
@@ -54,13 +56,37 @@ class FileOptions:
         return [f"--{name.replace('_', '-')}" for name, value in given if value not in (None, False)]
 
 
+def _model(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Look whether there is such a model, before a history is read. Where a class is, the model's own file says."""
+    del context, parameter
+    if value is None or ":" in value or value == KAFKA:
+        return value
+    known = _model_names()
+    if value not in known:
+        raise click.BadParameter(
+            f"there is no model {value!r}{meant(value, known)}: give one of {', '.join(known)}, or the module:Class of "
+            "one of your own"
+        )
+    return value
+
+
+def _model_names() -> list[str]:
+    """The models by name, and what is judged otherwise."""
+    from nemesis.linearizability.models.registry import model_names
+
+    return sorted({*model_names(), KAFKA})
+
+
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that judges files, in the order of its help."""
     options = (
-        click.option("--model", metavar="NAME", help="Of histories: the model that their objects should be like."),
         click.option(
-            "--format", type=click.Choice(FORMATS), help="Of histories: their format. Without: as each begins."
+            "--model",
+            metavar="NAME",
+            callback=_model,
+            help=f"The model that their objects should be like, such as register or kv; {KAFKA} for logs.",
         ),
+        click.option("--format", type=click.Choice(FORMATS), help="Their format. Without: as each begins."),
         click.option("--initial", metavar="VALUE", help="What a register holds at first, as EDN.  [default: nil]"),
         click.option("--failed-cas-is-read", is_flag=True, help="A failed compare-and-set met another value."),
         click.option(
@@ -105,13 +131,17 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
         _tell_key(judgement, model)
     _tell_summary(history, model, judgements)
     verdict = verdict_of(judgements)
+    click.echo(f"verdict: {verdict}")
     if options.output is not None:
         _write_json(options.output, _as_json(history, model, judgements, verdict, options))
-    click.echo(f"verdict: {verdict}")
     bad = [judgement for judgement in judgements if judgement.verdict.value != "valid"]
     _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
     if options.html is not None:
-        _write_page(options.html, history, model, judgements)
+        with _page(options.html) as target:
+            from nemesis.report.conviction_page import write_conviction_page
+
+            recorded = model.partition(history.operations())
+            write_conviction_page(target, history.path.name, model, judgements, recorded)
     return VERDICT_EXITS[verdict]
 
 
@@ -126,17 +156,22 @@ def _tell_ci(path: Path, verdict: str, said: Sequence[str], junit: Path | None) 
 def _check_as_kafka(path: Path, options: FileOptions, junit: Path | None) -> int:
     """The history of a Kafka workload: what is judged are logs, and not objects by a model."""
     check_kafka_options(options)
-    result = judged_as_kafka(path, options.format)
+    result, operations = judged_as_kafka(path, options.format)
     tell_kafka(result)
     if options.output is not None:
         _write_json(options.output, result)
     _tell_ci(path, str(result["verdict"]), result["reasons"], junit)
+    if options.html is not None:
+        with _page(options.html) as target:
+            from nemesis.report.conviction_kafka import write_kafka_page
+
+            write_kafka_page(target, result, operations)
     return VERDICT_EXITS[str(result["verdict"])]
 
 
 def check_kafka_options(options: FileOptions) -> None:
     """Raise UsageError for options that are about objects."""
-    others = [name for name in options.names if name not in ("--model", "--format", "--output")]
+    others = [name for name in options.names if name not in ("--model", "--format", "--output", "--html")]
     if others:
         raise click.UsageError(f"{', '.join(others)}: not with --model {KAFKA}")
 
@@ -145,6 +180,7 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
     from nemesis.formats.keyed import KeyPairs
     from nemesis.formats.reading import read_history_file
     from nemesis.formats.recognise import Format
+    from nemesis.linearizability.evidence import EVIDENCE_MAX
     from nemesis.linearizability.fitting import check_fits
     from nemesis.linearizability.judgement import Budget
     from nemesis.linearizability.kernel import judge
@@ -158,19 +194,18 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
     model = model_named(options, is_porcupine=history.format is Format.PORCUPINE_KV)
     check_fits(operations, model)
     budget = Budget() if options.budget is None else Budget(configurations=options.budget)
-    judgements = judge(operations, model, budget)
+    judgements = judge(operations, model, budget, evidence_max=EVIDENCE_MAX)
     doubt = history.doubt
     return history, model, judgements if doubt is None else [judgement.doubted(doubt) for judgement in judgements]
 
 
 def model_named(options: FileOptions, *, is_porcupine: bool = False) -> Model:
     """The model that was asked for. Raises UsageError where there is none, or it does not take the options."""
-    from nemesis.linearizability.models.registry import UnknownModelError, load_model, model_names
+    from nemesis.linearizability.models.registry import UnknownModelError, load_model
     from nemesis.linearizability.models.text_store import TextStore
 
     if options.model is None:
-        names = ", ".join(model_names())
-        raise click.UsageError(f"a file is judged by a model: give --model, one of {names}")
+        raise click.UsageError(f"a file is judged by a model: give --model, one of {', '.join(_model_names())}")
     if options.model == TextStore.name or (is_porcupine and options.model == "kv"):
         if options.initial is not None or options.failed_cas_is_read:
             raise click.UsageError(f"the model {TextStore.name} takes neither --initial nor --failed-cas-is-read")
@@ -231,6 +266,8 @@ def _key_line(judgement: KeyJudgement) -> str:
 
 
 def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
+    from nemesis.linearizability.evidence import EVIDENCE_MAX
+
     others = f", {_counted(history.skipped, 'event')} of others" if history.skipped else ""
     click.echo(f"history: {history.path.name} ({history.format}), {_counted(len(history.events), 'event')}{others}")
     if history.lines_missing:
@@ -241,6 +278,8 @@ def _tell_summary(history: ReadHistory, model: Model, judgements: Sequence[KeyJu
     click.echo(f"judged as {model.name}: {_counted(history.events.invocations, 'operation')} of {processes}")
     counts = Counter(judgement.verdict.value for judgement in judgements)
     click.echo(f"keys: {counts['valid']} valid, {counts['invalid']} invalid, {counts['unknown']} unknown")
+    if counts["invalid"] > EVIDENCE_MAX:
+        click.echo(f"operations that contradict each other: looked for in {EVIDENCE_MAX} invalid keys, the shortest")
 
 
 def _counted(number: int, word: str) -> str:
@@ -318,13 +357,13 @@ def _check_output(target: Path, name: str) -> None:
         raise click.BadParameter(f"{target}: Permission denied", param_hint=name)
 
 
-def _write_page(target: Path, history: ReadHistory, model: Model, judgements: Sequence[KeyJudgement]) -> None:
+@contextmanager
+def _page(target: Path) -> Iterator[Path]:
+    """Whoever writes the page to ``target`` may import what needs the extra; tells of the page that was written."""
     try:
-        from nemesis.report.conviction_page import write_conviction_page
+        yield target
     except ImportError as error:
         raise click.UsageError(f"--html needs the extra report: {error}") from error
-    try:
-        write_conviction_page(target, history.path.name, model, judgements, model.partition(history.operations()))
     except OSError as error:
         raise click.BadParameter(str(error), param_hint="--html") from error
     click.echo(f"page: {target}")

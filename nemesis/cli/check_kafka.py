@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.progress import judging_shown
 from nemesis.cli.verdicts import junit_written
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from nemesis.pipeline.corpora.workloads import WorkloadResults
 
 MODEL = "kafka"
@@ -23,14 +26,15 @@ ROWS_SHOWN = 20
 """Anomalies told on the terminal; the JSON has them all."""
 
 
-def judged_as_kafka(path: Path, format: str | None) -> dict[str, Any]:
-    """Judge the history in ``path``; returns the result as JSON has it. Raises HistoryError."""
+def judged_as_kafka(path: Path, format: str | None) -> tuple[dict[str, Any], pa.Table]:
+    """Judge the history in ``path``; returns the result as JSON has it, and the operations. Raises HistoryError."""
     from nemesis.formats.recognise import Format
-    from nemesis.pipeline.corpora.workloads import judge_workload
+    from nemesis.pipeline.corpora.workloads import judge_workload, read_workload
 
-    row = judge_workload((0, str(path), str(path)), None if format is None else Format(format))
+    history, operations = read_workload(path, None if format is None else Format(format))
+    row = judge_workload(str(path), history, operations)
     anomalies = [_without_run(anomaly) for anomaly in row.pop("anomalies")]
-    return {"file": row.pop("run_id"), "model": MODEL, **row, "anomalies": anomalies}
+    return {"file": row.pop("run_id"), "model": MODEL, **row, "anomalies": anomalies}, operations
 
 
 def check_workloads(
@@ -58,7 +62,8 @@ def check_workloads(
     if not files:
         raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
     known = None if format is None else Format(format)
-    results = judge_workloads(files, format=known, engine=engine, master=master)
+    with judging_shown(engine):
+        results = judge_workloads(files, format=known, engine=engine, master=master)
     _tell_all(results)
     if output is not None:
         write_workloads(results, output)

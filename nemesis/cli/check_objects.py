@@ -17,6 +17,7 @@ from nemesis.cli.check_file import FileOptions, check_kafka_options, model_named
 from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import check_workloads
 from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.progress import judging_shown
 from nemesis.cli.verdicts import SPARK, junit_written
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ def check_objects(
     from nemesis.ci.telling import tell_ci
     from nemesis.formats.errors import HistoryError
     from nemesis.linearizability.model import ModelError
-    from nemesis.pipeline.corpora.results import write_results
 
     if options.html is not None:
         raise click.UsageError("--html: for one history; give its file alone")
@@ -44,18 +44,17 @@ def check_objects(
         check_kafka_options(options)
     if options.output is not None:
         _check_is_free(options.output)
-    click.echo(f"judging with {engine}", err=True)
     try:
         if options.model == KAFKA:
             return check_workloads(paths, options.format, options.output, engine=engine, master=master, junit=junit)
-        results = _judged(paths, options, engine=engine, master=master)
+        with judging_shown(engine):
+            results = _judged(paths, options, engine=engine, master=master)
     except (HistoryError, ModelError) as error:
         raise click.UsageError(str(error)) from error
     _tell(results, str(options.model))
-    if options.output is not None:
-        write_results(results, options.output)
-        click.echo(f"results: {options.output}")
     click.echo(f"verdict: {results.verdict.value}")
+    if options.output is not None:
+        _write(results, options.output)
     with junit_written():
         tell_ci(at_most(_cases(results, str(paths[0]))), junit=junit)
     return VERDICT_EXITS[results.verdict.value]
@@ -73,12 +72,14 @@ def check_runs(folders: Sequence[Path | str], *, engine: str, master: str, junit
     if junit is not None and any(map(is_url, folders)):
         raise click.UsageError("--junit: of runs in folders, which it reads; these have URLs")
 
-    click.echo(f"judging with {engine}", err=True)
     named: dict[Path | str, Path | str] = {}
     for folder in folders:
         named.setdefault(folder if isinstance(folder, str) else folder.resolve(), folder)
     try:
-        judgements, unwritten = _judged_and_written(tuple(named), tuple(named.values()), engine=engine, master=master)
+        with judging_shown(engine):
+            judgements, unwritten = _judged_and_written(
+                tuple(named), tuple(named.values()), engine=engine, master=master
+            )
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     found = {judgement.verdict.value for judgement in judgements}
@@ -188,6 +189,16 @@ def _tell_anomaly(row: dict[str, Any]) -> None:
         click.echo(
             f"  line {operation['line']}: process {operation['process']} {operation['f']}{argument} -> {came_back}"
         )
+
+
+def _write(results: Results, folder: Path) -> None:
+    from nemesis.pipeline.corpora.results import write_results
+
+    try:
+        write_results(results, folder)
+    except OSError as error:
+        raise click.ClickException(f"the results cannot be written: {error}") from error
+    click.echo(f"results: {folder}")
 
 
 def _check_is_free(folder: Path) -> None:

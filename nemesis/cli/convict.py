@@ -16,7 +16,9 @@ import click
 
 from nemesis.cli.exit import Exit
 from nemesis.cli.sim_progress import sweep_shown
+from nemesis.cli.words import time_limit, variant_name
 from nemesis.variants.catalogue import BUILT
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from nemesis.simulator.conviction import Conviction
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 _file = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command()
-@click.option("--variant", "variants", multiple=True, type=click.Choice(sorted(BUILT)), metavar="NAME", help="Only it.")
+@click.command(epilog=example("nemesis convict --variant vote-not-persisted --trials 3"))
+@click.option("--variant", "variants", multiple=True, type=variant_name, help="Only it.")
 @click.option("--trials", type=click.IntRange(1, 1000), default=11, show_default=True, help="Convictions of each.")
 @click.option(
     "--seeds-max",
@@ -34,7 +36,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="In a row without a conviction.",
 )
-@click.option("--time-limit", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Virtual s each.")
+@click.option("--time-limit", type=time_limit, default=60.0, show_default=True, help="Virtual s each.")
 @click.option("--jobs", type=click.IntRange(1, 512), help="Processes. [default: one a core]")
 @click.option("--output", type=_file, default=Path("store/variants.json"), show_default=True)
 @click.option("--table", type=_file, metavar="FILE", help="Write a page with the table of all variants, in Markdown.")

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from replica.cli.help import example
+
 if TYPE_CHECKING:
     from nemesis.doctor import Examined, WhyNot
 
 
-@click.command()
+@click.command(epilog=example("nemesis doctor"))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; a reason of null says that it works.")
 def doctor(as_json: bool) -> None:
-    """Say which clusters and faults this machine can do, and why not the others."""
+    """Say which clusters, faults and systems this machine can do, and why not the others."""
     from nemesis.doctor import examined
 
     found = examined()
@@ -38,6 +40,10 @@ def told(found: Examined) -> Iterator[str]:
     for name in names:
         cells = (_yes(found.clusters[kind][name]).ljust(len(kind)) for kind in kinds)
         yield " ".join([name.ljust(width), *cells]).rstrip()
+    yield ""
+    yield f"{'system'.ljust(width)} --system"
+    for name, why_not in found.systems.items():
+        yield f"{name.ljust(width)} {_yes(why_not)}"
     for kind in kinds:
         yield from _reasons(f"not with --cluster {kind}", found.clusters[kind])
     yield from _reasons("not on this machine", found.machine)

@@ -8,9 +8,10 @@ import click
 
 from nemesis.cli.check import check_is_run, run_folder
 from nemesis.cli.exit import VERDICT_EXITS
+from replica.cli.help import example
 
 
-@click.command()
+@click.command(epilog=example("nemesis explain store/append/latest"))
 @run_folder
 def explain(folder: Path) -> int:
     """Tell what happened in a stored RUN: the verdict, the story, the worst anomalies, and how to repeat it.

@@ -10,6 +10,7 @@ import click
 from nemesis.faults.catalogue import KINDS, USUAL
 from nemesis.schedules.drawn import flip_flop_schedule, random_schedule
 from nemesis.schedules.schedule import Schedule
+from replica.cli.help import meant
 
 NO_FAULTS = "none"
 WEIGHT_MAX = 100
@@ -28,7 +29,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str | None
         return ()
     named = [kind for word in words for kind in _weighted(word, value)]
     if not named:
-        raise _refusal(value)
+        raise _refusal(value, "")
     return tuple(named)
 
 
@@ -36,16 +37,23 @@ def _weighted(word: str, value: str) -> list[str]:
     name, sign, number = word.partition(":")
     weight = int(number) if number.isdecimal() else 0 if sign else 1
     if name not in KINDS or not 1 <= weight <= WEIGHT_MAX:
-        raise _refusal(value)
+        raise _refusal(value, "" if name in KINDS else meant(name, KINDS))
     return [name] * weight
 
 
-def _refusal(value: str) -> click.BadParameter:
+def _refusal(value: str, likely: str) -> click.BadParameter:
     known = ", ".join(KINDS)
     return click.BadParameter(
-        f"{value!r}: give some of {known}, separated by commas, and behind a colon a weight from 1 to {WEIGHT_MAX} for "
-        f"what is to come more often; or {NO_FAULTS}"
+        f"{value!r}{likely}: give some of {known}, separated by commas, and behind a colon a weight from 1 to "
+        f"{WEIGHT_MAX} for what is to come more often; or {NO_FAULTS}"
     )
+
+
+def _completed(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell may write on: the last of the names, behind those that stand there."""
+    del context, parameter
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{kind}" for kind in (*KINDS, NO_FAULTS) if kind.startswith(last)]
 
 
 def drawn_schedule(*, seed: int, kinds: tuple[str, ...], time_limit_s: float, flip_flop: bool) -> Schedule:
@@ -57,8 +65,10 @@ def drawn_schedule(*, seed: int, kinds: tuple[str, ...], time_limit_s: float, fl
 nemesis_option = click.option(
     "--nemesis",
     callback=_kinds,
+    shell_complete=_completed,
     metavar="NAMES",
-    help=f"{', '.join(KINDS)}; NAME:WEIGHT to draw one more often; or {NO_FAULTS}. [default: {','.join(USUAL)}]",
+    help=f"The kinds of faults, with commas between, NAME:WEIGHT for one that is to come more often, or {NO_FAULTS}; "
+    f"`nemesis doctor` lists them. [default: {','.join(USUAL)}]",
 )
 
 flip_flop_option = click.option(

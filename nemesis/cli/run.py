@@ -19,20 +19,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli.cluster import cluster_options, enter_network, replica_options
+from nemesis.cli.cluster import NAMES, cluster_options, enter_network, replica_options
 from nemesis.cli.exit import Exit
 from nemesis.cli.faults import drawn_schedule, flip_flop_option, nemesis_option
 from nemesis.cli.follow import check_can_follow, first_anomaly, followed
 from nemesis.cli.progress import progress_shown
-from nemesis.cli.verdicts import choose_engine, engine_option, judge_and_tell, junit_option, master_option
+from nemesis.cli.verdicts import (
+    SMALL_OPERATIONS_MAX,
+    choose_engine,
+    engine_option,
+    judge_and_tell,
+    junit_option,
+    master_option,
+)
+from nemesis.cli.words import time_limit, variant_name
 from nemesis.cli.workload import cluster_for, fetch_system, workload_asked, workload_options
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.faults.catalogue import USUAL, needed_by
 from nemesis.schedules.directed import DEMO, DIRECTED, SHAPES
+from nemesis.schedules.drawn import TIME_LIMIT_S_MIN
 from nemesis.schedules.schedule import Schedule, schedule_from_json
-from nemesis.variants.catalogue import BUILT, DIRECTED_VARIANTS
+from nemesis.variants.catalogue import DIRECTED_VARIANTS
 from nemesis.workload.catalogue import ON_OBJECTS
 from nemesis.workload.workload import KEYS_DEFAULT
+from replica.cli.help import Command, Sections, example, meant
 
 if TYPE_CHECKING:
     from nemesis.runner import FirstAnomaly, RunOptions
@@ -54,20 +64,40 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
         return None if value is None else DIRECTED[value]
     path = Path(value)
     if not path.is_file():
-        raise click.BadParameter(f"{value!r} is neither a file nor one of {', '.join(DIRECTED)}")
+        likely = meant(value, DIRECTED)
+        raise click.BadParameter(f"{value!r} is neither a file nor one of {', '.join(DIRECTED)}{likely}")
     try:
         return schedule_from_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise click.BadParameter(f"{value}: {error}") from None
 
 
-@click.command()
+SECTIONS: Sections = {
+    "Workload": ("system", "workload", "keys", "reads", "strict_acks", "concurrency", "rate", "time_limit"),
+    "Faults": ("nemesis", "flip_flop", "schedule", "variant", "seed"),
+    "Cluster": NAMES,
+    "Judging": ("stop_at_anomaly", "engine", "master", "store", "junit"),
+}
+
+
+@click.command(
+    cls=Command,
+    sections=SECTIONS,
+    epilog=example(
+        "nemesis run --nemesis partition,kill,pause --time-limit 30 --seed 7",
+        "nemesis run --workload register --nemesis kill --nodes 5",
+    ),
+)
 @workload_options
 @nemesis_option
 @flip_flop_option
 @click.option("--schedule", callback=_schedule, metavar="NAME", help="A directed schedule, or a stored schedule.json.")
-@click.option("--variant", type=click.Choice(sorted(BUILT)), help="Run a wrong protocol; see list-variants.")
-@click.option("--time-limit", type=click.FloatRange(1, 86_400), help="Seconds of workload. [default: 30]")
+@click.option("--variant", type=variant_name, help="Run a wrong protocol, such as ack-before-replication.")
+@click.option(
+    "--time-limit",
+    type=time_limit,
+    help=f"Seconds of workload; {TIME_LIMIT_S_MIN:g} or more where faults are drawn. [default: 30]",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Decides the schedule. [default: drawn and shown]")
 @click.option("--concurrency", type=click.IntRange(1, 1000), help="Processes. [default: 10]")
 @click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Operations a second. [default: 200]")
@@ -95,13 +125,14 @@ def run(
     if stop_at_anomaly and options.workload.name in ON_OBJECTS:
         name = options.workload.name
         raise click.UsageError(f"--stop-at-anomaly: the workload {name} is judged when the run is over")
-    chosen = choose_engine(engine)
+    operations = schedule.time_limit_s * options.rate
+    chosen = choose_engine(engine, is_small=operations <= SMALL_OPERATIONS_MAX)
     return record_and_judge(
         options, schedule, store=store, engine=chosen, master=master, junit=junit, stop_at_anomaly=stop_at_anomaly
     )
 
 
-@click.command()
+@click.command(epilog=example("nemesis demo"))
 @click.option("--seed", type=click.IntRange(min=0), default=DEMO_SEED, show_default=True)
 @store_option
 @engine_option

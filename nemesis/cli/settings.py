@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from replica.cli.help import meant
+
 FAULTS = "faults"
 NO_FAULTS = "none"
 OVERHEAD_S_MAX = 300.0
@@ -61,7 +63,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     known = names()
     for name in settings:
         if name not in known:
-            raise SettingError(f"there is no setting {name!r}: give some of {', '.join(known)}", name)
+            likely = meant(name, known)
+            raise SettingError(f"there is no setting {name!r}{likely}: give some of {', '.join(known)}", name)
     for name, value in settings.items():
         try:
             _parse(words_of({name: value}))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from nemesis.cli.sim import world_of
-from nemesis.variants.catalogue import BUILT
+from nemesis.cli.words import time_limit, variant_name
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from nemesis.simulator.run import SimOptions
@@ -21,13 +22,13 @@ ATTEMPTS = 2000
 TIME_LIMIT_S = 60.0
 
 
-@click.command()
+@click.command(epilog=example("nemesis shrink --variant vote-without-comparing-logs --seed 9"))
 @click.option("--seed", type=click.IntRange(min=0), required=True, help="A seed that nemesis sim found to fail.")
 @click.option(
     "--world", type=click.Choice(["quorum", "cluster", "group"]), help="What was simulated. [default: quorum]"
 )
-@click.option("--variant", type=click.Choice(sorted(BUILT)), metavar="NAME", help="The wrong protocol it was found in.")
-@click.option("--time-limit", type=click.FloatRange(1, 86_400), default=TIME_LIMIT_S, show_default=True)
+@click.option("--variant", type=variant_name, help="The wrong protocol it was found in.")
+@click.option("--time-limit", type=time_limit, default=TIME_LIMIT_S, show_default=True)
 @click.option("--attempts", type=click.IntRange(1), default=ATTEMPTS, show_default=True, help="Runs at most.")
 @click.option("--any-violation", is_flag=True, help="Follow any failure, not only the one that the seed shows.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="The file. [default: in store/]")

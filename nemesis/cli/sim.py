@@ -6,7 +6,6 @@ whatever fails here is told with the one command that repeats it.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -20,7 +19,10 @@ import click
 
 from nemesis.cli.exit import VERDICT_EXITS, Exit, UnsupportedError
 from nemesis.cli.sim_progress import described, sweep_shown
+from nemesis.cli.verdicts import write_document
+from nemesis.cli.words import time_limit, variant_name
 from nemesis.variants.catalogue import BUILT
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from nemesis.simulator.corpus import RunRow
@@ -73,13 +75,13 @@ def _list_variants(context: click.Context, parameter: click.Parameter, value: bo
         context.exit()
 
 
-@click.command()
+@click.command(epilog=example("nemesis sim --seeds 500", "nemesis sim --seed 17 --trace story.txt"))
 @click.option("--seed", type=click.IntRange(min=0), help="Simulate this one and tell all about it.")
 @click.option("--seeds", callback=_seeds, metavar="N|LIST", help="100 for 1 to 100, or 1-10,17. [default: 100]")
 @click.option("--jobs", type=click.IntRange(1, 512), help="Processes. [default: one a core]")
 @click.option("--world", type=click.Choice(["quorum", "cluster", "group"]), help="What is simulated. [default: quorum]")
-@click.option("--variant", type=click.Choice(sorted(BUILT)), metavar="NAME", help="A wrong protocol instead.")
-@click.option("--time-limit", type=click.FloatRange(1, 86_400), default=60.0, show_default=True, help="Virtual s each.")
+@click.option("--variant", type=variant_name, help="A wrong protocol instead.")
+@click.option("--time-limit", type=time_limit, default=60.0, show_default=True, help="Virtual s each.")
 @click.option("--trace", is_flag=False, flag_value=STDOUT, metavar="[FILE]", help="Tell the story of --seed.")
 @click.option("--corpus", metavar="DIR", help="Write histories and verdicts of all runs there, as Parquet.")
 @click.option("--master", metavar="URL", help="Spread the seeds over this Spark cluster.")
@@ -105,14 +107,12 @@ def sim(words: list[str] | None, /, seed: int | None, trace: str | None, output:
     begun_s = time.monotonic()
     tally, interrupted = _traced(sweep, trace) if trace is not None else _swept(sweep, is_told=seed is not None)
     wall_s = time.monotonic() - begun_s
-    if output is not None:
-        document = {**_header(sweep, words), "interrupted": interrupted, **tally.document(wall_s)}
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if interrupted:
         click.echo(f"interrupted after {tally.runs} of {len(sweep.seeds)} seeds", err=True)
     if seed is None:
         tell_sweep(tally, wall_s)
+    if output is not None:
+        write_document(output, {**_header(sweep, words), "interrupted": interrupted, **tally.document(wall_s)})
     return Exit.INTERRUPTED if interrupted else exit_of(tally.endings)
 
 
@@ -267,6 +267,8 @@ def _tell_seed(row: RunRow) -> None:
     click.echo(f"seed {row.seed}: {row.verdict or 'no verdict, the harness failed'}")
     for reason in row.reasons:
         click.echo(f"  {reason}")
+    for sentence in row.not_promised:
+        click.echo(f"  not promised here: {sentence}")
     if row.error is not None:
         click.echo(row.error.rstrip(), err=True)
     if row.at_ms is not None:
@@ -295,6 +297,8 @@ def tell_sweep(tally: Tally, wall_s: float) -> None:
         )
     if tally.never and not tally.endings["invalid"]:
         click.echo(f"never happened: {', '.join(tally.never)}")
+    for reason, runs in sorted(tally.not_promised.items()):
+        click.echo(f"not promised, and so no violation, in {runs} of the runs: {reason}")
     for row in tally.failures[:ROWS_SHOWN_MAX]:
         click.echo(_failure(row))
     if len(tally.failures) > ROWS_SHOWN_MAX:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nemesis.cli.exit import UnsupportedError
+from replica.cli.help import example, meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from nemesis.scenarios.play import Played
 
 
-@click.command("story")
+@click.command("story", epilog=example("nemesis story figure-8 --html figure-8.html"))
 @click.argument("name", required=False)
 @click.option("--list", "only_list", is_flag=True, help="List the stories, in the order in which to read them.")
 @click.option(
@@ -36,7 +37,10 @@ def story(name: str | None, only_list: bool, html: Path | None) -> None:
         _list_stories()
         return
     if name not in story_names():
-        raise click.BadParameter(f"there is no {name!r}; give one of {', '.join(story_names())}", param_hint="NAME")
+        likely = meant(name, story_names())
+        raise click.BadParameter(
+            f"there is no {name!r}{likely}: give one of {', '.join(story_names())}", param_hint="NAME"
+        )
     played = play(parse_scenario(story_text(name)))
     if html is None:
         click.echo(render_scenario(step.directive for step in played), nl=False)
@@ -56,7 +60,7 @@ def _write_page(name: str, played: Sequence[Played], path: Path) -> None:
     try:
         from nemesis.scenarios.page import render_story
     except ImportError as error:
-        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater[report]'") from error
+        raise UnsupportedError(f"{error.name} is not installed: pip install 'highwater-log[report]'") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render_story(name, played), encoding="utf-8")
     click.echo(f"page: {path}")

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import click
 
+from replica.cli.help import example
+
 MODELS = ("register", "cas-register", "kv", "log", "list", "kafka")
 
 
-@click.command()
+@click.command(
+    epilog=example("nemesis synth --model cas-register --operations 10000 --anomaly all --output planted.jsonl")
+)
 @click.option("--model", type=click.Choice(MODELS), required=True, help="What the history is of.")
 @click.option("--operations", type=click.IntRange(1), default=10_000, show_default=True, metavar="N")
 @click.option("--keys", type=click.IntRange(1), default=10, show_default=True, metavar="K", help="Objects, or logs.")

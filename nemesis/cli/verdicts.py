@@ -5,28 +5,34 @@ Owns the choice of the engine when none was asked for, and the words of the resu
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from nemesis.cli.exit import VERDICT_EXITS, UnsupportedError, refusal_of
+from nemesis.cli.progress import judging_shown
 
 if TYPE_CHECKING:
     from nemesis.pipeline import Judgement
 
 SPARK = "spark"
 LOCAL = "local"
+SMALL_OPERATIONS_MAX = 200_000
+SMALL_BYTES_MAX = 8 << 20
+"""So many operations of a run, or so many bytes of histories, are judged by this process where nobody says by what."""
 
 engine_option = click.option(
     "--engine",
     type=click.Choice([SPARK, LOCAL]),
-    help="What judges: Spark, or this process. Without: Spark where it can run.",
+    help="What judges: Spark, or this process. Without: this process what is small, the rest Spark where it can run.",
 )
 _MASTERS = re.compile(r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|local-cluster\[[\d, ]+\]|yarn|(spark|sc|k8s)://.+")
 """What Spark takes for a master; it says so only when a JVM has been started, and ends that."""
@@ -60,11 +66,14 @@ junit_option = click.option(
 )
 
 
-def choose_engine(asked: str | None) -> str:
-    """The engine to judge with. Raises UnsupportedError when Spark was asked for and cannot run here."""
+def choose_engine(asked: str | None, *, is_small: bool = False) -> str:
+    """The engine to judge with: for what ``is_small`` this process, since Spark takes half a minute to begin.
+
+    Whoever names a master wants Spark. Raises UnsupportedError when Spark was asked for and cannot run here.
+    """
     from nemesis.pipeline import java_available
 
-    if asked == LOCAL:
+    if asked == LOCAL or (asked is None and is_small and not _names_master()):
         return LOCAL
     available, reason = java_available()
     if available:
@@ -73,6 +82,26 @@ def choose_engine(asked: str | None) -> str:
         raise UnsupportedError(f"Spark cannot run here: {reason}; or judge in this process with --engine local")
     click.echo(f"Spark cannot run here, so this process judges: {reason}", err=True)
     return LOCAL
+
+
+def _names_master() -> bool:
+    source = click.get_current_context().get_parameter_source("master")
+    return source not in (None, ParameterSource.DEFAULT)
+
+
+def are_small(paths: Iterable[Path | str]) -> bool:
+    """Whether all that is in these files and folders is judged faster here than Spark begins. No URL is."""
+    total = 0
+    for path in paths:
+        if isinstance(path, str):
+            return False
+        recorded = path / "history" if (path / "history").is_dir() else path
+        for file in recorded.rglob("*") if recorded.is_dir() else (recorded,):
+            with suppress(OSError):  # It went meanwhile; whoever reads it says so.
+                total += file.stat().st_size
+        if total > SMALL_BYTES_MAX:
+            return False
+    return True
 
 
 def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None = None) -> int:
@@ -84,15 +113,18 @@ def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None
     from nemesis.history import HistoryError
     from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
 
-    click.echo(f"judging with {engine}", err=True)
     try:
-        judgement = judge_run(folder, engine=engine, master=master)
+        with judging_shown(engine):
+            judgement = judge_run(folder, engine=engine, master=master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     except EngineUnavailableError as error:
         raise refusal_of(error, kept=folder) from error
-    write_results(judgement, folder)
     tell(judgement, folder)
+    try:
+        write_results(judgement, folder)
+    except OSError as error:
+        raise click.ClickException(f"the verdict stands, but its results.json cannot be written: {error}") from error
     page = write_page(folder)
     if page is not None:
         click.echo(f"report: {_shown(page)}")
@@ -110,6 +142,15 @@ def junit_written() -> Iterator[None]:
         raise click.BadParameter(f"what CI reads cannot be written: {error}", param_hint="--junit") from error
 
 
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write what was told as JSON; raises ClickException where that cannot be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"the result cannot be written: {error}") from error
+
+
 def write_page(folder: Path) -> Path | None:
     """Write the report of a run; absent, and said on standard error, if there can be none: the verdict stands."""
     try:
@@ -117,7 +158,7 @@ def write_page(folder: Path) -> Path | None:
 
         return write_report(folder)
     except ImportError as error:
-        click.echo(f"no report: {error.name} is not installed: pip install 'highwater[report]'", err=True)
+        click.echo(f"no report: {error.name} is not installed: pip install 'highwater-log[report]'", err=True)
     except Exception as error:
         traceback.print_exc()
         click.echo(f"no report: {error}", err=True)

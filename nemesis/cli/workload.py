@@ -17,6 +17,7 @@ from nemesis.faults.needs import Need
 from nemesis.systems.catalogue import HIGHWATER, READS, SETTINGS, SYSTEMS, UnknownSystemError, fetch, offer_of
 from nemesis.workload.catalogue import ON_OBJECTS, USUAL, WORKLOADS
 from nemesis.workload.workload import KEYS_DEFAULT, Workload
+from replica.cli.help import meant
 
 if TYPE_CHECKING:
     from nemesis.cluster.replica_options import ReplicaOptions
@@ -31,7 +32,7 @@ def _system(context: click.Context, parameter: click.Parameter, value: str) -> s
     try:
         offer_of(value)
     except UnknownSystemError as error:
-        raise click.BadParameter(str(error)) from None
+        raise click.BadParameter(f"{error}{meant(value, SYSTEMS)}") from None
     return value
 
 
@@ -49,7 +50,7 @@ OPTIONS = (
         type=click.Choice(list(WORKLOADS)),
         default=USUAL.name,
         show_default=True,
-        help=f"What clients do. {' '.join(f'{name}: {one.operations}.' for name, one in WORKLOADS.items())}",
+        help="What clients do: append and poll logs, or use objects of the key-value store.",
     ),
     click.option("--keys", type=click.IntRange(1, 1000), help=f"Objects in use at a time. [default: {KEYS_DEFAULT}]"),
     click.option(

@@ -90,7 +90,7 @@ class KeyValueStore:
 
     async def get(self, key: str) -> Answer:
         """Read one key."""
-        done = await _read(self._client.get(_key(key), read_from=self._read_from))
+        done = await _read(self._client.get_revised(_key(key), read_from=self._read_from))
         return Answer(revision=done.revision, found=_found([done.result.found]))
 
     async def get_all(self, prefix: str) -> Answer:

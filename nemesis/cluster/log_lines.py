@@ -36,10 +36,11 @@ class LineKind:
 _LIFE = ("reason", "address")
 _ISR = ("isr", "left", "joined")
 _SNAPSHOT = ("end_offset", "epoch", "size_bytes")
+_CUT = ("from_offset", "end_offset", "leader_id")
 _ELECTION = ("leader_id", "replicas", "isr", "elr", "last_known_leader")
 
 KINDS = {
-    "log_truncated": LineKind(event="truncated", offset="end_offset", detail=("from_offset", "end_offset")),
+    "log_truncated": LineKind(event="truncated", offset="end_offset", has_epoch=True, detail=_CUT),
     "isr_shrunk": LineKind(event="isr-shrunk", has_epoch=True, detail=_ISR),
     "isr_expanded": LineKind(event="isr-expanded", has_epoch=True, detail=_ISR),
     # A replica began anew at a snapshot of a state machine, or has kept one.

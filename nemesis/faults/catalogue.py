@@ -65,12 +65,6 @@ def fault_from_json(document: dict[str, Any]) -> Fault:
     return FAULTS[kind].from_fields(fields)
 
 
-def page_table() -> str:
-    """The table of the documentation."""
-    rows = [f"| `{word}` | {fault.does} | {fault.undone} |" for word, fault in KINDS.items()]
-    return "\n".join(("| kind | faults | healed by |", "|---|---|---|", *rows))
-
-
 def needed_by(kinds: Iterable[str]) -> frozenset[Need]:
     """What is needed of a cluster by whatever these may draw."""
     return frozenset(KINDS[word].need for word in kinds)

@@ -31,6 +31,12 @@ def logs_of(folder: Path) -> Mapping[str, tuple[int, ...]]:
     return {name: tuple(ids) for name, ids in named if isinstance(ids, list) and all(type(id) is int for id in ids)}
 
 
+def gapless_logs(folder: Path) -> tuple[str, ...]:
+    """The logs of a run in which every offset holds a client's record, by what its ``test.json`` says."""
+    told = _document(folder).get("gapless")
+    return tuple(name for name in told if isinstance(name, str)) if isinstance(told, list) else ()
+
+
 def _document(folder: Path) -> Mapping[str, Any]:
     """``test.json``; nothing where it is absent or cannot be read."""
     try:

@@ -15,7 +15,6 @@ from enum import Enum
 from typing import assert_never
 
 from nemesis.linearizability.beam import Answer
-from nemesis.linearizability.core_operations import CoreOperations
 from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.judgement import Budget, Counterexample
 from nemesis.linearizability.model import Model
@@ -170,31 +169,30 @@ def told(
     end: int,
     states: Sequence[Value],
     reason: str,
-    core: CoreOperations | None = None,
+    named: Sequence[Operation] = (),
     undecided: int = 0,
 ) -> Counterexample:
-    """The counterexample by the return at position ``end``: with ``core``, or without one what went on then.
+    """The counterexample by the return at position ``end``: with what a rule has ``named``, or else what went on then.
 
     ``undecided`` is as in ``Cut``; where it is not 0 the ``reason`` gets a sentence that says so.
     """
     last = next(operation for operation in operations if operation.returned == end)
-    core = core or CoreOperations(operations=tuple(_around(operations, last)), history=(), is_minimal=False)
-    members = {operation.invoked: operation for operation in (last, *core.operations)}
+    members = {operation.invoked: operation for operation in (last, *(named or _around(operations, last)))}
     return Counterexample(
         last=members[last.invoked],
         operations=tuple(members[invoked] for invoked in sorted(members)),
         states=tuple(states[:STATES_MAX]),
-        reason=reason + _doubt(undecided),
+        reason=reason + doubt_of(undecided),
         undecided=undecided,
-        is_minimal=core.is_minimal and any(last.invoked == operation.invoked for operation in core.operations),
     )
 
 
-def _doubt(undecided: int) -> str:
+def doubt_of(undecided: int) -> str:
+    """What a reason says of so many shorter prefixes that are undecided."""
     if not undecided:
         return ""
     many = "1 shorter prefix is" if undecided == 1 else f"{undecided} shorter prefixes are"
-    return f"; {many} undecided, so an earlier return may be the first that cannot be explained"
+    return f"; {many} undecided, so an earlier return may be the first that fits no order"
 
 
 def _around(operations: Iterable[Operation], last: Operation) -> list[Operation]:

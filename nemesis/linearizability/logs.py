@@ -62,7 +62,7 @@ class _Places:
         """``k`` says that ``record`` stands at ``offset``."""
         there, by = self.record_at.setdefault(offset, (record, k))
         if there != record:
-            return Violation(operations=_both(by, k), reason=f"offset {offset} has {there!r} and {record!r}")
+            return Violation(operations=_both(by, k), reason=f"offset {offset} holds both {there!r} and {record!r}")
         place, by = self.offset_of.setdefault(record, (offset, k))
         if place != offset:
             return Violation(operations=_both(by, k), reason=f"{record!r} is at offsets {place} and {offset}")
@@ -87,7 +87,9 @@ def _facts(operations: Sequence[Operation], forms: Sequence[AppendForm | FetchFo
         if isinstance(form, FetchForm):
             start, records = form.start, form.records
             if form.limit is not None and len(records) > form.limit:
-                return Violation(operations=(k,), reason=f"{len(records)} records came back of at most {form.limit}")
+                return Violation(
+                    operations=(k,), reason=f"a fetch of at most {form.limit} records returned {len(records)}"
+                )
             facts.lengths.append((*_bounds(form), k))
         elif form.base is not None:
             start, records = form.base, form.records
@@ -144,7 +146,7 @@ def contradiction(operations: Sequence[Operation], facts: LogFacts) -> Violation
     facts.placed.sort()
     for one, other in pairwise(facts.placed):
         if other[0] < one[1]:
-            return Violation(operations=_both(one[2], other[2]), reason=f"two appends have offset {other[0]}")
+            return Violation(operations=_both(one[2], other[2]), reason=f"two appends were given offset {other[0]}")
     if (torn := _whole_batches(facts)) is not None:
         return torn
     bounds = _Bounds(operations, facts)
@@ -206,7 +208,7 @@ class _Bounds:
         for high, k in highest:
             length, by = self.at(operations[k].invoked)
             if length > high:
-                reason = f"the log was at least {length} long before, and at most {high} then"
+                reason = f"the log had at least {length} records before that began, and at most {high} by its answer"
                 return Violation(operations=(by, k), reason=reason)
         return None
 
@@ -261,7 +263,7 @@ def _nobody(facts: LogFacts, hole: int, after: int) -> Violation:
     """That a hole stays empty, which ends at offset ``after``."""
     members = [k for base, _, k in facts.placed if base == after][:1]
     members = members or [k for low, _, k in facts.lengths if low > hole][:1]
-    return Violation(operations=tuple(members), reason=f"nobody can have appended offset {hole}")
+    return Violation(operations=tuple(members), reason=f"no append can have filled offset {hole}")
 
 
 def _with_holes_filled(

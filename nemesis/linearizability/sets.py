@@ -97,16 +97,16 @@ def _told(ranks: _Ranks, late: int, early: int) -> Violation:
     if late in ranks.adds and early in ranks.adds:
         # The reads that have the former lack the latter.
         reader = ranks.readers[ranks.rank[late] // 2][1]
-        reason = f"a read has {added!r} and lacks {lacked!r}, which was there before {added!r} was added"
+        reason = f"a read returns {added!r} without {lacked!r}, which was added before {added!r}"
         return Violation(operations=tuple(sorted((late, early, reader))), reason=reason)
     if late in ranks.adds:
         reason = f"{added!r} was read before it was added"
     elif early in ranks.adds:
-        reason = f"{lacked!r} was added before the read began, which lacks it"
+        reason = f"{lacked!r} was added before the read began, and the read does not return it"
     else:
         larger, smaller = (ranks.readers[ranks.rank[k] // 2][0] for k in (early, late))
         lost = min(set(larger).difference(smaller), key=repr)
-        reason = f"{lost!r} was read, and a read that began later lacks it"
+        reason = f"{lost!r} was read, and a read that began later does not return it"
     return Violation(operations=tuple(sorted((late, early))), reason=reason)
 
 

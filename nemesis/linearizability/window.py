@@ -106,7 +106,7 @@ def _refuted(window: Window, kept: Sequence[Operation], search: Search, found: F
         before = [op for op in relevant(until(kept, end - 1), window.model) if op.invoked != last.invoked]
         states = window.search(before).states_at_end(STATES_MAX)
     possible = ", ".join(map(window.model.describe_state, states)) or "unknown"
-    reason = f"{window.model.describe_operation(last)} cannot be explained: the state before was one of {possible}"
+    reason = f"{window.model.describe_operation(last)} fits no order: before it the state could only be {possible}"
     if not cut.is_exact:
         reason += "; the answers to operations that were pending where the window ends refute it as well"
     doubtful = search.position(search.events[cut.doubtful])

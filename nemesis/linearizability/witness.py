@@ -30,7 +30,7 @@ def objection(operations: Sequence[Operation], model: Model, indexes: Mapping[in
     latest: Operation | None = None
     for operation in claimed:
         if latest is not None and operation.returned is not None and operation.returned < latest.invoked:
-            return f"line {operation.line} was over before line {latest.line} began, and stands behind it"
+            return f"line {operation.line} returned before line {latest.line} began, and has a later place"
         after = model.step(state, operation)
         if after is REFUSED:
             return f"line {operation.line}: {model.describe_operation(operation)} in {model.describe_state(state)}"

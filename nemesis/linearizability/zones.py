@@ -105,10 +105,10 @@ def _unwritten(clusters: _Clusters, initial: Value) -> Violation | None:
     """What was read or expected, and written by nobody; and what was expected twice, where it was there once."""
     for value, readers in [*clusters.readers.items(), *clusters.expecting.items()]:
         if value != initial and value not in clusters.writer:
-            return Violation(operations=(readers[0],), reason=f"nobody had written {_shown(value)}")
+            return Violation(operations=(readers[0],), reason=f"{_shown(value)} was never written")
     for value, expecting in clusters.expecting.items():
         if len(expecting) > 1:
-            reason = f"two compare-and-sets found {_shown(value)}, which was there once"
+            reason = f"two compare-and-sets replaced {_shown(value)}, which was written once"
             return Violation(operations=tuple(sorted(expecting)[:2]), reason=reason)
     return None
 
@@ -158,7 +158,8 @@ def _circle(clusters: _Clusters, forms: Sequence[RegisterForm]) -> Violation:
         if writer in place:
             members = tuple(sorted(list(place)[place[writer] :]))
             return Violation(
-                operations=members, reason=f"compare-and-sets need each other's values, {value!r} among them"
+                operations=members,
+                reason=f"these compare-and-sets need the values of each other, such as {value!r}",
             )
     raise AssertionError("every compare-and-set hangs on a write")
 
@@ -182,17 +183,23 @@ def _clash(one: Zone, other: Zone, forms: Sequence[RegisterForm]) -> Violation:
     members = {one.first, one.last, other.first, other.last} - {-1}
     late, between = (one, other) if one.last_at > other.last_at else (other, one)
     met, replaced_by = forms[late.last], forms[between.first]
-    reason = f"{_named(met)} began after {_shown(_left(replaced_by))} had replaced {_shown(met.value)}"
-    return Violation(operations=tuple(sorted(members)), reason=reason)
+    return Violation(operations=tuple(sorted(members)), reason=_replaced(met, _left(replaced_by)))
 
 
 def _too_early(over: RegisterForm, value: Value, began: RegisterForm) -> str:
     """``over``, on ``value``, was over before ``began`` began, which is before it in their chain."""
     if began.kind is RegisterKind.READ:
-        return f"{_named(began)} began after {_shown(value)} had replaced {_shown(began.value)}"
+        return _replaced(began, value)
     if _left(began) == value:
-        return f"{_named(over)} was over before {_shown(value)} was written"
-    return f"{_named(over)} was over before {_named(began)}, which made it possible, began"
+        return f"{_named(over)} returned before {_shown(value)} was written"
+    return f"{_named(over)} returned before {_named(began)} began, which it needs"
+
+
+def _replaced(late: RegisterForm, by: Value) -> str:
+    """``late`` met a value that another one had replaced before it began."""
+    if late.kind is RegisterKind.READ:
+        return f"{_named(late)} began after {_shown(by)} had replaced it: stale read"
+    return f"{_named(late)} began after {_shown(by)} had replaced {_shown(late.value)}"
 
 
 def _left(form: RegisterForm) -> Value:

@@ -4,8 +4,9 @@ The way of the data: ``runs`` (which folders, which shards of them, what is wron
 ``frames`` on Spark, where ``key_by_key`` judges what comes sorted (history -> operations -> anomalies, coverage and a
 ``tally``; both call the same checks) -> ``judgement`` (a verdict with its reasons, and ``results.json``). ``java`` says
 whether Spark can run here, ``session`` starts it, ``hadoop`` reads the file systems that it knows, ``engine`` chooses.
-``streaming`` judges a run while it goes on, ``run_objects`` the objects that a run has used, ``corpora`` what is no run
-of ours. ``spread`` does any work that begins with a number on a cluster.
+``weight`` says how much of one topic-partition is judged, ``streaming`` judges a run while it goes on, ``run_objects``
+the objects that a run has used, ``corpora`` what is no run of ours. ``spread`` does any work that begins with a number
+on a cluster.
 pyspark is imported inside functions only: judging one file needs no JVM.
 """
 

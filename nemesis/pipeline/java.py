@@ -21,7 +21,7 @@ _ADVICE = f"install Java {JAVA_MAJOR_MIN} or later (Debian: apt-get install open
 def java_available() -> tuple[bool, str]:
     """Whether Spark can run, and one sentence: which Java was found, or what to install."""
     if find_spec("pyspark") is None:
-        return False, "Spark is not installed: pip install 'highwater[spark]'"
+        return False, "Spark is not installed: pip install 'highwater-log[spark]'"
     java = java_path()
     if java is None:
         return False, f"Java was not found on the path or under JAVA_HOME: {_ADVICE}"

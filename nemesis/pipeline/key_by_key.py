@@ -21,9 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nemesis.checks.check import Coverage
-from nemesis.checks.objects import NONLINEARIZABLE
-from nemesis.checks.registry import BY_NAME, LOG_CHECKS
-from nemesis.checks.run_checks import CheckOptions, Findings, Gathering, judge_partitions, not_judged
+from nemesis.checks.registry import BY_NAME
+from nemesis.checks.run_checks import CheckOptions, Findings, Gathering, judge_partitions
 from nemesis.checks.schemas import (
     ANOMALY_SCHEMA,
     COVERAGE_SCHEMA,
@@ -34,9 +33,10 @@ from nemesis.checks.schemas import (
 from nemesis.checks.verdict import RunCounts
 from nemesis.history.events import EventType
 from nemesis.history.schemas import HISTORY_SCHEMA, SCHEMAS, Kind
-from nemesis.pipeline.local import of_run, pair_operations, with_run_id
+from nemesis.pipeline.local import of_run, pair_operations, unseen, with_run_id
 from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
 from nemesis.pipeline.tally import Tally
+from nemesis.pipeline.weight import WEIGHT_MAX, Weight
 from nemesis.workload.objects import ObjectWorkload
 
 KEY = ("run_id", "topic_partition")
@@ -63,9 +63,6 @@ RUN_SCHEMA = pa.schema(_structs(_TOLD))
 """What is given back of a run: in each row one of the three."""
 _OTHERS = ["index", "time_ns", "process", "type", "f"]
 """What is counted of nemesis and harness, of which all is held."""
-BYTES_OF_WEIGHT = 1000
-WEIGHT_MAX = 1_000_000
-"""How much of a topic-partition is judged: its rows, and the records and values in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +121,7 @@ class _Key:
         self._others: list[pa.Table] = []
         self._invoked = HISTORY_SCHEMA.empty_table()
         self._held: dict[str, list[pa.Table]] = {}
-        self._weight = 0
+        self._weight = Weight()
 
     def add(self, rows: pa.Table) -> None:
         """More facts (``FACT_SCHEMA``) of it."""
@@ -150,8 +147,8 @@ class _Key:
 
     def _hold(self, name: str, rows: pa.Table) -> None:
         """Keep rows as long as there are not too many; what they weigh counts in any case."""
-        self._weight += _weight_of(rows)
-        if self._weight > self._task.weight_max:
+        self._weight.add(rows)
+        if self._weight.total > self._task.weight_max:
             self._held.clear()
         elif rows.num_rows:
             self._held.setdefault(name, []).append(rows)
@@ -161,10 +158,8 @@ class _Key:
         self._take(self._invoked, SCHEMAS[Kind.LOGS].empty_table(), SCHEMAS[Kind.EVENTS].empty_table())
         nobody = LOG_BATCH_SCHEMA.empty_table(), RUN_EVENT_SCHEMA.empty_table()
         self.tally.add(pa.concat_tables(self._others), OPERATION_SCHEMA.empty_table(), *nobody)
-        if self._weight <= self._task.weight_max:
-            return self._judged()
-        why = f"{self._weight} rows and records are more than are judged at once, {self._task.weight_max}"
-        return not_judged(self._key, why, LOG_CHECKS if self._workload is None else [*LOG_CHECKS, NONLINEARIZABLE])
+        why = self._weight.why_not(self._task.weight_max)
+        return self._judged() if why is None else unseen(self._key, why, on_objects=self._workload is not None)
 
     def _judged(self) -> Findings:
         logs, events = self._all(Kind.LOGS, LOG_BATCH_SCHEMA), self._all(Kind.EVENTS, RUN_EVENT_SCHEMA)
@@ -192,14 +187,6 @@ def _pieces(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterat
         table = pa.Table.from_batches([batch])
         for begin, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]):
             yield tuple(batch.column(name)[begin].as_py() for name in columns), table.slice(begin, end - begin)
-
-
-def _weight_of(rows: pa.Table) -> int:
-    """How many rows there are, with the records and values in them, and one more for each so many bytes of texts."""
-    lists = (column for column in rows.columns if pa.types.is_list(column.type))
-    records = sum(pc.sum(pc.list_value_length(column)).as_py() or 0 for column in lists)
-    weight: int = rows.num_rows + records + rows.nbytes // BYTES_OF_WEIGHT
-    return weight
 
 
 def _unpacked(table: pa.Table, name: str, schema: pa.Schema) -> pa.Table:

@@ -7,14 +7,17 @@ the same functions, see ``key_by_key``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nemesis.checks.run_checks import CheckOptions, Findings, judge_partitions
+from nemesis.checks.objects import NONLINEARIZABLE
+from nemesis.checks.partition import row_groups
+from nemesis.checks.registry import LOG_CHECKS
+from nemesis.checks.run_checks import CheckOptions, Findings, judge_partitions, not_judged
 from nemesis.checks.schemas import LOG_BATCH_SCHEMA, OPERATION_SCHEMA, RUN_EVENT_SCHEMA
 from nemesis.checks.verdict import RunCounts
 from nemesis.history.events import (
@@ -29,29 +32,37 @@ from nemesis.history.reader import read_table
 from nemesis.history.schemas import Kind
 from nemesis.pipeline.judgement import Judgement, judgement_of
 from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
-from nemesis.pipeline.runs import RunFolder, due_logs
+from nemesis.pipeline.runs import RunFolder, declared_logs
 from nemesis.pipeline.tally import count
+from nemesis.pipeline.weight import WEIGHT_MAX, Weight
 from nemesis.workload.catalogue import USUAL
 from nemesis.workload.objects import ObjectWorkload
 from nemesis.workload.workload import Workload
 
 
-def judge_locally(runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
+def judge_locally(runs: Sequence[RunFolder], weight_max: int = WEIGHT_MAX) -> tuple[Judgement, ...]:
     """The judgements of these runs, in their order."""
     engine = {"name": "local", **{name: version(name) for name in ("numpy", "pyarrow")}}
-    return tuple(_judge(run, engine) for run in runs)
+    return tuple(_judge(run, engine, weight_max) for run in runs)
 
 
-def _judge(run: RunFolder, engine: dict[str, str]) -> Judgement:
+def _judge(run: RunFolder, engine: dict[str, str], weight_max: int) -> Judgement:
     history, logs, events = (read_table(run.shards[kind]) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    whole, evident, workload = run.history_whole, run.is_evident, run.workload
     counts, findings = judge_tables(
-        run.run_id, history, logs, events, whole=whole, evident=evident, workload=workload, due=due_logs(run)
+        run.run_id,
+        history,
+        logs,
+        events,
+        whole=run.history_whole,
+        evident=run.is_evident,
+        workload=run.workload,
+        declared=declared_logs(run),
+        weight_max=weight_max,
     )
     return judgement_of(run, counts, findings.anomalies.to_pylist(), findings.coverage.to_pylist(), engine)
 
 
-def judge_tables(
+def judge_tables(  # noqa: PLR0913 - what is known of a run beside its tables has a name each
     run_id: str,
     history: pa.Table,
     logs: pa.Table,
@@ -60,12 +71,14 @@ def judge_tables(
     whole: bool,
     evident: bool = False,
     workload: type[Workload] = USUAL,
-    due: pa.Table | None = None,
+    declared: pa.Table | None = None,
+    weight_max: int = WEIGHT_MAX,
 ) -> tuple[RunCounts, Findings]:
     """What one run did, and what was found in it, from the three tables of ``nemesis.history``.
 
     ``whole`` says that nothing can have happened that the history does not tell, ``evident`` that the run must hold
-    evidence of all that it tells, ``due`` (``RUN_EVENT_SCHEMA``) of which logs in any case.
+    evidence of all that it tells; ``declared`` (``RUN_EVENT_SCHEMA``) is what was said of its logs before it began. A
+    topic-partition that has more than ``weight_max`` is counted and not judged.
     """
     operations = pair_operations(history, run_id)
     logs, events = of_run(logs, run_id, LOG_BATCH_SCHEMA), of_run(events, run_id, RUN_EVENT_SCHEMA)
@@ -74,12 +87,39 @@ def judge_tables(
     options = CheckOptions(
         incomplete_runs=this if objects or not whole else none, evident_runs=this if evident else none
     )
-    on_logs = operations.slice(0, 0) if objects else operations
-    told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if due is None else [due])])
-    findings = judge_partitions(on_logs, logs, told, options)
+    done = with_run_id(_clients(history), run_id) if objects else operations
+    told = pa.concat_tables([events, dumped_logs(history, run_id), *([] if declared is None else [declared])])
+    heavy = _heavy([done, logs, told], weight_max)
+    on_logs = operations.slice(0, 0) if objects else _without(done, heavy)
+    findings = judge_partitions(on_logs, _without(logs, heavy), _without(told, heavy), options)
     if objects:
-        findings += judge_objects(with_run_id(_clients(history), run_id), objects)
+        findings += judge_objects(_without(done, heavy), objects)
+    for key, why in heavy.items():
+        findings += unseen(key, why, on_objects=bool(objects))
     return count(history, operations, logs, events), findings
+
+
+def _heavy(tables: Sequence[pa.Table], weight_max: int) -> Mapping[tuple[str, str], str]:
+    """Each (run_id, topic_partition) of which there is too much to judge it, and why."""
+    if Weight(tables).why_not(weight_max) is None:
+        return {}
+    groups = [row_groups(table) for table in tables]
+    keys = {key for group in groups for key in group}
+    whys = {key: Weight([group[key] for group in groups if key in group]).why_not(weight_max) for key in keys}
+    return {key: why for key, why in sorted(whys.items()) if why is not None}
+
+
+def _without(rows: pa.Table, heavy: Mapping[tuple[str, str], str]) -> pa.Table:
+    """The rows of all other topic-partitions."""
+    if not heavy:
+        return rows
+    names = pa.array([name for _, name in heavy])
+    return rows.filter(pc.invert(pc.is_in(rows.column("topic_partition").fill_null(""), names)))
+
+
+def unseen(key: tuple[str, str], why: str, *, on_objects: bool) -> Findings:
+    """What is told of a (run_id, topic_partition) of which there is too much."""
+    return not_judged(key, why, [*LOG_CHECKS, NONLINEARIZABLE] if on_objects else LOG_CHECKS)
 
 
 def of_run(table: pa.Table, run_id: str, schema: pa.Schema) -> pa.Table:

@@ -6,7 +6,7 @@ Owns what both engines must agree on before they read a row. Does not know what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from nemesis.checks.replica_events import ANY
 from nemesis.checks.schemas import RUN_EVENT_SCHEMA
-from nemesis.history.document import logs_of, shows_logs
+from nemesis.history.document import gapless_logs, logs_of, shows_logs
 from nemesis.history.errors import HistoryError
-from nemesis.history.events import DUE
+from nemesis.history.events import DUE, GAPLESS
 from nemesis.history.reader import ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
@@ -32,8 +32,8 @@ class RunFolder:
     """One recorded run: the shards that count, what is wrong with the others, and whether it has its end.
 
     ``shows_logs`` says that the nodes' logs should be among them, ``logs`` which these are, each with the replicas that
-    are known to have it. ``stopped`` says what ended it before its time, if
-    anything did; ``stopped_problem`` why that cannot be read.
+    are known to have it, ``gapless`` in which of them every offset holds a client's record. ``stopped`` says what ended
+    it before its time, if anything did; ``stopped_problem`` why that cannot be read.
     """
 
     run_id: str
@@ -43,6 +43,7 @@ class RunFolder:
     workload: type[Workload] = USUAL
     shows_logs: bool = True
     logs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    gapless: tuple[str, ...] = ()
     stopped: Stopped | None = None
     stopped_problem: str | None = None
 
@@ -63,13 +64,19 @@ class RunFolder:
         return of_shards if self.stopped_problem is None else (*of_shards, self.stopped_problem)
 
 
-def due_logs(run: RunFolder) -> pa.Table:
-    """What a run must tell of the logs that it had, as events (``RUN_EVENT_SCHEMA``); nothing where it has no end."""
+def declared_logs(run: RunFolder) -> pa.Table:
+    """What a run says of its logs before it begins, as events (``RUN_EVENT_SCHEMA``): which there must be, if it has
+    its end, and which hold a client's record at every offset."""
     told = run.logs.items() if run.is_evident else ()
+    due = [(name, DUE, replica_id) for name, replicas in told for replica_id in (*replicas, ANY)]
+    return log_events(run.run_id, [*due, *((name, GAPLESS, ANY) for name in run.gapless)])
+
+
+def log_events(run_id: str, told: Iterable[tuple[str, str, int]]) -> pa.Table:
+    """Events that no replica told (``RUN_EVENT_SCHEMA``): each a log, what is said of it, and of which replica."""
     rows = [
-        {"run_id": run.run_id, "time_ns": 0, "replica_id": replica_id, "event": DUE, "topic_partition": name}
-        for name, replicas in told
-        for replica_id in (*replicas, ANY)
+        {"run_id": run_id, "time_ns": 0, "replica_id": replica_id, "event": event, "topic_partition": name}
+        for name, event, replica_id in told
     ]
     return pa.Table.from_pylist(rows, schema=RUN_EVENT_SCHEMA)
 
@@ -99,6 +106,7 @@ def _opened(folder: Path, run_id: str, listing: Listing) -> RunFolder:
         workload=workload_of(folder),
         shows_logs=shows_logs(folder),
         logs=logs_of(folder),
+        gapless=gapless_logs(folder),
         stopped=stopped,
         stopped_problem=problem,
     )

@@ -20,20 +20,23 @@ from nemesis.history.schemas import SCHEMAS, Kind
 from nemesis.pipeline import frames
 from nemesis.pipeline.judgement import Judgement, judgement_of
 from nemesis.pipeline.key_by_key import Task, told_of
-from nemesis.pipeline.runs import RunFolder, due_logs
+from nemesis.pipeline.runs import RunFolder, declared_logs
+from nemesis.pipeline.weight import WEIGHT_MAX
 from nemesis.workload.objects import ObjectWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judgement, ...]:
+def judge_on_spark(
+    spark: SparkSession, runs: Sequence[RunFolder], weight_max: int = WEIGHT_MAX
+) -> tuple[Judgement, ...]:
     """The judgements of these runs, in their order."""
     folders = folders_of(spark, runs)
     history, logs, events = (read_shards(spark, runs, folders, kind) for kind in (Kind.HISTORY, Kind.LOGS, Kind.EVENTS))
-    due = _frame(spark, pa.concat_tables([due_logs(run) for run in runs]))
-    facts = frames.facts(history, logs, events, history.transform(frames.dumped_logs).unionByName(due))
-    found = facts.transform(frames.findings, _task(runs), tasks_of(spark))
+    declared = _frame(spark, pa.concat_tables([declared_logs(run) for run in runs]))
+    facts = frames.facts(history, logs, events, history.transform(frames.dumped_logs).unionByName(declared))
+    found = facts.transform(frames.findings, _task(runs, weight_max), tasks_of(spark))
     findings, counts = told_of(found.transform(frames.told_of_runs, tasks_of(spark)).toArrow())
     rows, coverage = _by_run(findings.anomalies), _by_run(findings.coverage)
     engine = _engine(spark)
@@ -43,7 +46,7 @@ def judge_on_spark(spark: SparkSession, runs: Sequence[RunFolder]) -> tuple[Judg
     )
 
 
-def _task(runs: Sequence[RunFolder]) -> Task:
+def _task(runs: Sequence[RunFolder], weight_max: int) -> Task:
     """What is known of the runs before a row is read."""
     workloads = {run.run_id: run.workload for run in runs if issubclass(run.workload, ObjectWorkload)}
     incomplete = (run.run_id for run in runs if not run.history_whole or run.run_id in workloads)
@@ -51,6 +54,7 @@ def _task(runs: Sequence[RunFolder]) -> Task:
     return Task(
         options=CheckOptions(incomplete_runs=frozenset(incomplete), evident_runs=frozenset(evident)),
         workloads=workloads,
+        weight_max=weight_max,
     )
 
 
@@ -81,8 +85,11 @@ def read_shards(spark: SparkSession, runs: Sequence[RunFolder], folders: DataFra
 
 
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A small table that is part of the plan: it costs no job."""
-    return spark.createDataFrame(table)
+    """A small table that is part of the plan: it costs no job.
+
+    In one piece: Spark takes an empty piece for the end of the table.
+    """
+    return spark.createDataFrame(table.combine_chunks())
 
 
 def spark_path(path: Path) -> str:

@@ -19,8 +19,6 @@ from nemesis.linearizability.orders import Step, order_of
 
 BARS_MAX = 120
 NEXT_MAX = 20
-ORDER_OPERATIONS_MAX = 3000
-"""Of a longer history the order of the told operations is shown, and not that of all before them."""
 STEPS_SHOWN_MAX = 60
 
 
@@ -94,12 +92,9 @@ def conviction_of(judgement: KeyJudgement, recorded: Iterable[Operation], model:
     assert example.last.returned is not None, f"line {example.last.line} never returned"
     end = example.last.returned
     history = sorted((op for op in recorded if op.invoked <= end), key=lambda op: op.invoked)
-    of_told = len(history) > ORDER_OPERATIONS_MAX
-    asked = list(example.operations) if of_told else history
-    before = relevant(until(asked, end - 1), model)
-    order = order_of([op for op in before if op.invoked != example.last.invoked], model)
-    if order is None:  # What returns last may have to take effect before, for others to see it.
-        order = order_of(before, model)
+    order, of_told = _order(history, example.last, end, model), False
+    if order is None:
+        order, of_told = _order(example.operations, example.last, end, model), True
     steps = {step.operation.invoked: number for number, step in enumerate(order or (), 1)}
     drawn = _drawn(history, example, end)
     bars, lanes, columns = _laid_out(drawn, example, end, steps)
@@ -118,8 +113,15 @@ def conviction_of(judgement: KeyJudgement, recorded: Iterable[Operation], model:
         order=[_line(step.operation, cut(model.describe_state(step.state))) for step in shown],
         order_begins=len(order or ()) - len(shown),
         order_is_of_told=of_told,
-        next=[] if order is None else _next(asked, order, example, model),
+        next=[] if order is None else _next(example.operations if of_told else history, order, example, model),
     )
+
+
+def _order(asked: Sequence[Operation], last: Operation, end: int, model: Model) -> tuple[Step, ...] | None:
+    """An order of what was asked before ``end``: without the last operation, unless others saw that it took effect."""
+    before = relevant(until(asked, end - 1), model)
+    order = order_of([op for op in before if op.invoked != last.invoked], model)
+    return order_of(before, model) if order is None else order
 
 
 def _drawn(history: Sequence[Operation], example: Counterexample, end: int) -> list[Operation]:
@@ -191,13 +193,19 @@ def _points(drawn: Sequence[Operation], steps: dict[int, int], column: dict[int,
 
 
 def _next(history: Sequence[Operation], order: Sequence[Step], example: Counterexample, model: Model) -> list[Line]:
-    """What has begun and is not in the order: why it does not help."""
-    state: Value = order[-1].state if order else model.initial()
-    used = {step.operation.invoked for step in order}
-    assert example.last.returned is not None
-    left = [op for op in relevant(until(history, example.last.returned), model) if op.invoked not in used]
-    left.sort(key=lambda op: (op.invoked != example.last.invoked, op.returned is None, -op.invoked))
-    return [_line(op, _why_not(op, state, example.last, model)) for op in left[:NEXT_MAX]]
+    """What has begun and is not in the order, first the last operation: why it cannot be next."""
+    states = [model.initial(), *(step.state for step in order)]
+    place = {step.operation.invoked: number for number, step in enumerate(order)}
+    last = example.last
+    assert last.returned is not None, f"line {last.line} never returned"
+    left = [op for op in relevant(until(history, last.returned), model) if op.invoked not in place]
+    left.sort(key=lambda op: (op.invoked != last.invoked, op.returned is None, -op.invoked))
+    said = [_line(op, _why_not(op, states[-1], last, model)) for op in left[:NEXT_MAX]]
+    if last.invoked in place:
+        then = cut(model.describe_state(states[place[last.invoked]]))
+        seen = f"took effect in step {place[last.invoked] + 1}, for others saw it"
+        said.insert(0, _line(last, f"{seen}; what it returned cannot be there: the state was {then}"))
+    return said[:NEXT_MAX]
 
 
 def _why_not(operation: Operation, state: Value, last: Operation, model: Model) -> str:
@@ -208,6 +216,8 @@ def _why_not(operation: Operation, state: Value, last: Operation, model: Model) 
     if operation.invoked == last.invoked:
         return f"could be here, where the state is {here}, but no order of the others leads here in time"
     there = cut(model.describe_state(after))
+    if model.step(after, last) is REFUSED:
+        return f"would make it {there}, where {described(last)} cannot be either"
     return f"would make it {there}, and no order goes on from there to what was returned"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nemesis.formats.operation_text import shown as value_shown
+from nemesis.linearizability.evidence import EVIDENCE_MAX, clearest
 from nemesis.linearizability.judgement import KeyJudgement
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.operations import Operation
@@ -18,7 +19,6 @@ from nemesis.report.conviction import Conviction, conviction_of
 from nemesis.report.template import VERDICT_WORDS, environment
 from nemesis.verdict import Verdict
 
-CONVICTIONS_MAX = 20
 REASONS_MAX = 20
 
 
@@ -50,10 +50,10 @@ def write_conviction_page(
     Raises ``OSError`` where it cannot be written.
     """
     counts = Counter(judgement.verdict for judgement in judgements)
-    invalid = [judgement for judgement in judgements if judgement.verdict is Verdict.INVALID]
+    invalid = clearest(judgements, EVIDENCE_MAX)
     unknown = [f"{_name(found.key)}: {found.reason}" for found in judgements if found.reason is not None]
     verdict = next((each for each in (Verdict.INVALID, Verdict.UNKNOWN) if counts[each]), Verdict.VALID)
-    shown = [conviction_of(found, recorded[found.key], model, _name(found.key)) for found in invalid[:CONVICTIONS_MAX]]
+    shown = [conviction_of(found, recorded[found.key], model, _name(found.key)) for found in invalid]
     page = Page(
         name=name,
         model=model.name,
@@ -64,10 +64,12 @@ def write_conviction_page(
         unknown=counts[Verdict.UNKNOWN],
         reasons=unknown[:REASONS_MAX],
         convictions=shown,
-        convictions_left_out=len(invalid) - len(shown),
+        convictions_left_out=counts[Verdict.INVALID] - len(shown),
     )
     sign, word, _ = VERDICT_WORDS[verdict]
-    html = environment().get_template("conviction.html.j2").render(page=page, sign=sign, word=word)
+    html = (
+        environment().get_template("conviction.html.j2").render(page=page, sign=sign, word=word, judged_as=model.name)
+    )
     target.write_text(html, encoding="utf-8")
 
 

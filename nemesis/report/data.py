@@ -52,7 +52,11 @@ def read_run(folder: Path) -> RunView:
 
     Raises ``NotADirectoryError`` when there is no such folder.
     """
-    files = read_run_files(folder)
+    return view_of(read_run_files(folder))
+
+
+def view_of(files: RunFiles) -> RunView:
+    """The same of files that were read."""
     origin_ns, end_ns = _extent_ns(files.history, files.events)
     duration_s = (end_ns - origin_ns) / NS_PER_SECOND
     operations = pair_operations(files.history, origin_ns)
@@ -61,7 +65,7 @@ def read_run(folder: Path) -> RunView:
     logs = replica_logs(files.logs)
     judgement = read_judgement(files, operations, logs)
     said = headlines(judgement, operations, files.history, logs, timeline, _replicas(files.test))
-    story = narrative(judgement, timeline, files.history, origin_ns)
+    judgement, story = narrative(judgement, files, timeline, logs, origin_ns)
     judgement = replace(judgement, headlines=said, narrative=story)
     in_question = dict.fromkeys(one.topic_partition for one in judgement.anomalies if one.topic_partition)
     views = log_views(files.history, files.events, timeline, logs, (origin_ns, end_ns), in_question)
@@ -69,7 +73,7 @@ def read_run(folder: Path) -> RunView:
     quantiles = quantile_lines(by_clients, duration_s)
     latency = Latency(quantiles=quantiles, shown=len(drawn), total=len(by_clients.invoke_row))
     return RunView(
-        name=folder.resolve().name,
+        name=files.folder.resolve().name,
         command=_command(files.test),
         facts=_facts(files.test, duration_s, judgement.engine),
         duration_s=duration_s,

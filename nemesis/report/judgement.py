@@ -45,6 +45,11 @@ OF_CLIENTS_OF_LOGS = (
     *("acknowledged", "acknowledgements", "values", "offsets", "records", "polls", "writes", "strict", "operations"),
 )
 """With these words begins what only clients of logs give a check to look at."""
+_INDEX = "invoke_index"
+_SHOWN = frozenset(
+    {"process", "f", "type", "return_index", "invoke_ns", "return_ns", "value", "offset", "node", "error"}
+)
+"""What the table of the operations involved has of each, beside its index."""
 WORST = (LOST_WRITE.name, DIVERGED_LOG.name, COMMITTED_TRUNCATED.name, NONLINEARIZABLE.name)
 
 
@@ -199,6 +204,16 @@ def _kinds(rows: Sequence[Mapping[str, Any]], anomalies: Sequence[AnomalyView]) 
     )
 
 
+def _without_what_the_table_shows(evidence: Any) -> Any:
+    """Of the operations in an evidence, which have a table of their own, what that does not say."""
+    told = evidence.get("operations") if isinstance(evidence, dict) else None
+    if not isinstance(told, list) or not all(isinstance(entry, dict) for entry in told):
+        return evidence
+    more = [{name: value for name, value in entry.items() if name not in _SHOWN} for entry in told]
+    others = {name: part for name, part in evidence.items() if name != "operations"}
+    return {**others, "more of the operations": more} if any(entry.keys() - {_INDEX} for entry in more) else others
+
+
 def _rank(row: Mapping[str, Any]) -> int:
     """What is lost or diverged comes before what is out of order, and that before the rest."""
     kinds = [*WORST, *(check.name for check in CHECKS)]
@@ -216,8 +231,8 @@ def _anomaly(
     operations = sorted(named.values(), key=lambda operation: operation.index)
     offsets, topic_partition = _ints(row, "offsets"), str(row.get("topic_partition") or "")
     evidence = parsed(row.get("evidence"))
-    if named and isinstance(evidence, dict):
-        evidence = {name: part for name, part in evidence.items() if name != "operations"}
+    if set(_ints(row, "op_indexes")) <= set(found):
+        evidence = _without_what_the_table_shows(evidence)
     tables = tables_of(evidence)
     return AnomalyView(
         number=number,

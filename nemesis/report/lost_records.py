@@ -1,16 +1,18 @@
 """The acknowledged records that are lost, one by one, from the rows of ``results.json``.
 
 Owns finding them: a row names one, and the row that counts those beyond the bound lists theirs. Whatever is not of
-that shape is passed over.
+that shape is passed over. Why each is lost is told by ``lives``, where ``results.json`` does not say it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nemesis.checks.losses import LOST_WRITE
 from nemesis.checks.schemas import Severity
+from nemesis.report.lives import LogLife
 from nemesis.report.timeline import parsed
 from nemesis.report.values import LostRecord
 
@@ -20,6 +22,20 @@ def lost_records(rows: Sequence[Mapping[str, Any]]) -> tuple[LostRecord, ...]:
     lost = [row for row in rows if row.get("anomaly") == LOST_WRITE.name]
     found = {record for row in lost if row.get("severity") == Severity.VIOLATION for record in _records(row)}
     return tuple(sorted(found, key=lambda record: (record.topic_partition, record.offset, record.value)))
+
+
+def explained_losses(lost: Sequence[LostRecord], lives: Mapping[str, LogLife]) -> tuple[LostRecord, ...]:
+    """The same with the causes that the replicas have told, where no election is known to be the cause."""
+    values: dict[str, set[int]] = {}
+    for record in lost:
+        values.setdefault(record.topic_partition, set()).add(record.value)
+    spans = {log: lives[log].acknowledgements.spans(own) for log, own in values.items()}
+    return tuple(
+        replace(record, cause=record.cause or lives[record.topic_partition].cause(span))
+        if (span := spans[record.topic_partition].get((record.value, record.offset))) is not None
+        else record
+        for record in lost
+    )
 
 
 def unlisted(rows: Sequence[Mapping[str, Any]]) -> int:

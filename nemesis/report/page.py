@@ -16,8 +16,10 @@ from markupsafe import Markup
 
 from nemesis.checks.promises import Kept
 from nemesis.history.events import METADATA_LOG, ON_LOGS
-from nemesis.report.data import read_run
+from nemesis.report.conviction_run import NO_PICTURES, Pictures, pictures_of
+from nemesis.report.data import view_of
 from nemesis.report.figures import REPLICA_COLOURS, picture
+from nemesis.report.folder import read_run_files
 from nemesis.report.headlines import counted_marks, is_by
 from nemesis.report.legend import legend_of
 from nemesis.report.template import VERDICT_WORDS, environment
@@ -35,7 +37,8 @@ def write_report(folder: Path) -> Path:
     Works on whatever the folder holds. Raises ``NotADirectoryError`` when there is no such folder, ``OSError`` when the
     page cannot be written.
     """
-    page = render_page(read_run(folder))
+    files = read_run_files(folder)
+    page = render_page(view_of(files), pictures_of(files))
     target = folder / REPORT_NAME
     unfinished = folder / f".{REPORT_NAME}.unfinished"
     unfinished.write_text(page, encoding="utf-8")
@@ -43,7 +46,7 @@ def write_report(folder: Path) -> Path:
     return target
 
 
-def render_page(run: RunView) -> str:
+def render_page(run: RunView, pictures: Pictures = NO_PICTURES) -> str:
     """The whole page as text: some ten thousand characters of its own, all else is what was recorded."""
     sign, word, meaning = VERDICT_WORDS[run.judgement.verdict]
     return (
@@ -51,6 +54,7 @@ def render_page(run: RunView) -> str:
         .get_template("report.html.j2")
         .render(
             run=run,
+            pictures=pictures,
             judgement=run.judgement,
             sign=sign,
             word=word,

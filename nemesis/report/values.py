@@ -245,7 +245,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyView:
-    """One anomaly with all its evidence."""
+    """One anomaly with all its evidence; ``life`` is what befell the records that it is about, a sentence each."""
 
     number: int
     anomaly: str
@@ -260,6 +260,7 @@ class AnomalyView:
     operations: tuple[OperationRow, ...] = ()
     operations_left_out: int = 0
     held: tuple[Held, ...] = ()
+    life: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,8 @@ def flip_flop_schedule(*, seed: int, kinds: Sequence[str], time_limit_s: float) 
 
 def _check_time(kinds: Sequence[Kind], time_limit_s: float) -> None:
     if kinds and time_limit_s < TIME_LIMIT_S_MIN:
-        raise ValueError(f"{time_limit_s} s is too short for faults to bite and heal: give {TIME_LIMIT_S_MIN} or more")
+        too_short = f"{time_limit_s:g} s is too short for faults to bite and heal"
+        raise ValueError(f"{too_short}: give {TIME_LIMIT_S_MIN:g} or more")
 
 
 def _flip_flop_steps(random: Random, kinds: Sequence[Kind], time_limit_s: float) -> Iterator[Step]:

@@ -1,15 +1,15 @@
 """A whole cluster in one thread: the production core and the production storage in a world made from a seed.
 
-The way of a run, file by file: ``climate`` and ``plan`` make a seed into a climate and a schedule; ``queue`` is time,
-``clock`` each machine's own idea of it; ``network`` carries messages, ``disk``, on ``disks.simulated_files``, keeps
-what is written, ``node`` drives the core on one machine, in its ``surroundings``, ``world`` has them all; ``injector``
-does the schedule to the world, each fault by ``faults``, and ``clients`` use it; ``invariants`` watch every step, and
-``check_quorum`` what time alone breaks; ``violations`` end a run, ``rare`` is the table of what seldom happens and
-``census`` counts it, ``record`` keeps the history; ``run`` leads through the phases to the verdict. Files that begin
-with ``cluster``, ``partition`` or ``group`` are for worlds of that kind, as is ``snapshot_census`` for both of the last
-two; ``reference`` is what state machines must be like. Who votes may change in worlds of groups:
-``voter_administrator`` has that done, ``voter_book`` knows what logs say of it, ``voter_habits`` watches leaders,
-``voter_census`` counts.
+The way of a run, file by file: ``common_seeds`` and ``plan`` make a seed into a ``climate`` and a schedule; ``queue``
+is time, ``clock`` each machine's own idea of it; ``network`` carries messages, ``disk``, on ``disks.simulated_files``,
+keeps what is written, ``node`` drives the core on one machine, in its ``surroundings``, ``world`` has them all;
+``injector`` does the schedule to the world, each fault as ``faults`` says, which knows its dice as well, and
+``clients`` use it; ``invariants`` watch every step, and ``check_quorum`` what time alone breaks; ``violations`` end a
+run, ``rare`` is the table of what seldom happens and ``census`` counts it, ``record`` keeps the history; ``run`` leads
+through the phases to the verdict. Files that begin with ``cluster``, ``partition`` or ``group`` are for worlds of that
+kind, as is ``snapshot_census`` for both of the last two; ``reference`` is what state machines must be like. Who votes
+may change in worlds of groups: ``voter_administrator`` has that done, ``voter_book`` knows what logs say of it,
+``voter_habits`` watches leaders, ``voter_census`` counts.
 
 Around one run: ``trace`` tells its story; ``corpus`` makes it a row and its history rows, ``sweep`` runs many side by
 side and ``on_spark`` on a cluster, ``tally`` sums them up, ``conviction`` measures how soon wrong protocols are found

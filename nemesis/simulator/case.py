@@ -12,9 +12,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from nemesis.faults.fault import Fault
 from nemesis.schedules.schedule import Schedule
-from nemesis.simulator.climate import Climate, Weather
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.climate_fields import CALM_CLIMATES, FIELDS, calm_field, field_of, with_fields
+from nemesis.simulator.faults import WEATHER
 from nemesis.simulator.run import HOSTILE_SHARE, Outcome, SimOptions, resolved, simulate
 from nemesis.simulator.scenario_files import Directive, ScenarioError
 from nemesis.simulator.schedule_lines import line_of, number_text, step_of, whole_number
@@ -96,8 +98,8 @@ def _value_text(value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
-        case (Weather(), *_):
-            return ",".join(value)
+        case (type(), *_):
+            return ",".join(fault.kind for fault in value)
         case tuple():
             return RANGE_SIGN.join(number_text(end) for end in value)
         case _:
@@ -197,11 +199,12 @@ def _value(name: str, text: str, calm_climate: Climate) -> Any:
             return _weather(text)
 
 
-def _weather(text: str) -> tuple[Weather, ...]:
-    unknown = [kind for kind in text.split(",") if kind not in tuple(Weather)]
+def _weather(text: str) -> tuple[type[Fault], ...]:
+    known = {fault.kind: fault for fault in WEATHER}
+    unknown = [kind for kind in text.split(",") if kind not in known]
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is no weather: give some of {','.join(Weather)}")
-    return tuple(Weather(kind) for kind in text.split(","))
+        raise ValueError(f"{unknown[0]!r} is no weather: give some of {','.join(known)}")
+    return tuple(known[kind] for kind in text.split(","))
 
 
 def _range(text: str, name: str, calm: tuple[float, float], end_of: Callable[[str, str], float]) -> tuple[float, float]:

@@ -9,6 +9,7 @@ Source: Kafka's metrics of the same events (``IsrShrinksPerSec``, ``UncleanLeade
 
 from __future__ import annotations
 
+from nemesis.history import BECAME_LEADER
 from nemesis.simulator import passing_topic
 from nemesis.simulator.moved_partitions import count_move
 from nemesis.simulator.node import Node, Step
@@ -21,6 +22,7 @@ from replica.core import messages as m
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
+from replica.core.partition.roles import Leader
 from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
@@ -132,7 +134,14 @@ class ClusterCensus(Observer):
                 self._led[replica_id, log] = partition.leader_epoch
                 if log.topic == passing_topic.NAME:
                     continue  # To who knows topics by their names, its epochs begin again and again.
-                self._record.replica(replica_id, "became-leader", topic_partition=log, epoch=partition.leader_epoch)
+                assert isinstance(partition.role, Leader), partition
+                self._record.replica(
+                    replica_id,
+                    BECAME_LEADER,
+                    topic_partition=log,
+                    epoch=partition.leader_epoch,
+                    detail={"log_end_offset": partition.role.epoch_start_offset},
+                )
 
     def _look_at_epochs(self, before: MetadataImage, after: MetadataImage) -> None:
         """Count the leader epochs that a broker takes up when they are over, and those that it never hears of."""

@@ -23,8 +23,10 @@ from random import Random
 from nemesis.faults.damage import DamageDisk
 from nemesis.faults.disks import FailDisk, PowerLoss
 from nemesis.faults.fault import Fault
-from nemesis.simulator.climate import Climate, Weather, draw_common_climate, with_batches
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.common_seeds import draw_common_climate, with_batches
+from nemesis.simulator.faults import drawn_in_clusters
 
 CLUSTER_VOTERS = (3, 3, 3, 3, 3, 3, 3, 4, 5, 2, 1)
 """Cluster sizes in the proportion in which seeds have them; every broker is a voter, too."""
@@ -34,7 +36,6 @@ FETCHES_IN_TIMEOUT = 3
 """How many empty fetches of the metadata log fit into the time after which a voter gives its leader up."""
 STEPS_RATIO = 5
 PARTITIONS_RATIO = 2
-STALE_METADATA_SHARE = 0.4
 APPOINTEE_AMBUSH_SHARE = 0.2
 """How many climates have what only clusters can have befall them."""
 SNAPSHOTS_SHARE = 0.7
@@ -57,7 +58,7 @@ FORGETTING_SHARE = 0.4
 PIECE_BYTES = (200, 800)
 """How much one answer brings where it brings little: a batch, or part of a snapshot."""
 _LOSING = (PowerLoss, FailDisk, DamageDisk)
-_POWERFUL = frozenset({Weather.POWER, Weather.IO_ERROR, Weather.DAMAGE})
+_POWERFUL = frozenset({PowerLoss, FailDisk, DamageDisk})
 
 
 def draw_cluster_climate(random: Random) -> Climate:
@@ -67,10 +68,13 @@ def draw_cluster_climate(random: Random) -> Climate:
     cluster = _draw_cluster(random, voters)
     weather = climate.weather
     if cluster.replication_factor < 3 or cluster.min_insync_replicas < 2:
-        weather = tuple(kind for kind in weather if kind is not Weather.DAMAGE)
+        weather = tuple(kind for kind in weather if kind is not DamageDisk)
     rate = climate.rate * PARTITIONS_RATIO  # The same clients have several logs to write to.
-    if weather and random.random() < STALE_METADATA_SHARE:
-        weather = (*weather, Weather.STALE_METADATA)
+    if weather:
+        weather = (
+            *weather,
+            *(fault for fault, dice in drawn_in_clusters() if random.random() < dice.share_in_clusters),
+        )
     if random.random() < APPOINTEE_AMBUSH_SHARE:
         cluster = replace(cluster, appointee_ambush=random.choice((0.3, 1.0)))
     climate = replace(climate, voters=voters, weather=weather, rate=rate, cluster=cluster)
@@ -114,14 +118,14 @@ def with_forgetting(climate: Climate) -> Climate:
     assert climate.cluster is not None, climate
     assert not climate.cluster.fsync, climate
     cluster = replace(climate.cluster, elr_enable=True, unclean_leader_election_enable=False)
-    weather = tuple(dict.fromkeys((*climate.weather, Weather.POWER)))
+    weather = tuple(dict.fromkeys((*climate.weather, PowerLoss)))
     return replace(climate, weather=weather, cluster=cluster)
 
 
 def with_replaced_disks(climate: Climate, *, a_minute: float) -> Climate:
     """The same climate where disks are replaced so often, and who votes changes with them. No disk rots beside that."""
     assert climate.cluster is not None, climate
-    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    weather = tuple(kind for kind in climate.weather if kind is not DamageDisk)
     return replace(climate, weather=weather, cluster=replace(climate.cluster, disk_losses=a_minute))
 
 
@@ -131,7 +135,7 @@ def with_rot(climate: Climate, *, a_minute: float) -> Climate:
     No disk is replaced or damaged beside that.
     """
     assert climate.cluster is not None, climate
-    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    weather = tuple(kind for kind in climate.weather if kind is not DamageDisk)
     cluster = replace(climate.cluster, topics=1, rot=a_minute, disk_losses=0.0)
     return replace(climate, weather=weather, rate=max(ROT_RATE, climate.rate), appends=0.8, cluster=cluster)
 
@@ -141,7 +145,7 @@ def _maybe_with_rot(climate: Climate, dice: Random) -> Climate:
     cluster = climate.cluster
     assert cluster is not None, climate
     is_safe = cluster.replication_factor > 1 and cluster.fsync and not cluster.unclean_leader_election_enable
-    if not is_safe or cluster.disk_losses or Weather.DAMAGE in climate.weather or dice.random() >= ROT_SHARE:
+    if not is_safe or cluster.disk_losses or DamageDisk in climate.weather or dice.random() >= ROT_SHARE:
         return climate
     return with_rot(climate, a_minute=dice.choice((2.0, 6.0, 20.0)))
 

@@ -38,6 +38,7 @@ RUN_SCHEMA = pa.schema(
         pa.field("detail", pa.string()),
         pa.field("at_ms", pa.int64()),
         pa.field("reasons", pa.list_(pa.string())),
+        pa.field("not_promised", pa.list_(pa.string())),
         pa.field("rare", pa.map_(pa.string(), pa.int64())),
         pa.field("simulated_ms", pa.int64()),
         pa.field("steps", pa.int64()),
@@ -59,7 +60,8 @@ class RunRow:
     """How one run ended, as a row of ``runs``.
 
     ``verdict`` is absent where there is none because the harness failed; then ``error`` says how. ``violation``,
-    ``detail`` and ``at_ms`` say of what an invalid run was convicted first, and when in virtual time. ``rare`` counts
+    ``detail`` and ``at_ms`` say of what an invalid run was convicted first, and when in virtual time. ``not_promised``
+    says what did not hold in it and need not. ``rare`` counts
     what happens seldom, by name, without those that did not happen. ``command`` repeats the run.
     """
 
@@ -73,6 +75,7 @@ class RunRow:
     detail: str | None = None
     at_ms: int | None = None
     reasons: Sequence[str] = ()
+    not_promised: Sequence[str] = ()
     rare: Mapping[str, int]
     simulated_ms: int = 0
     steps: int = 0
@@ -115,6 +118,7 @@ def row_of(run: Run) -> RunRow:
         detail=None if violation is None else violation.detail,
         at_ms=None if violation is None else violation.at_ms,
         reasons=outcome.reasons,
+        not_promised=outcome.not_promised,
         rare=dict(outcome.rare),
         simulated_ms=outcome.simulated_ms,
         steps=outcome.steps,
@@ -148,7 +152,10 @@ def runs_table(rows: Iterable[RunRow]) -> pa.Table:
 
 def rows_of(runs: pa.Table) -> list[RunRow]:
     """``RUN_SCHEMA`` as rows."""
-    return [RunRow(**{**row, "rare": dict(row["rare"]), "reasons": tuple(row["reasons"])}) for row in runs.to_pylist()]
+    return [
+        RunRow(**{**row, "rare": dict(row["rare"]), **{name: tuple(row[name]) for name in ("reasons", "not_promised")}})
+        for row in runs.to_pylist()
+    ]
 
 
 def _tables(run: Run, row: RunRow) -> dict[str, pa.Table]:

@@ -1,12 +1,13 @@
 """How faults are done to a simulated world: the simulator's counterpart of what families do to live systems.
 
-Owns the one table of it. What is not there cannot be done here; nobody else lists what can.
+Owns the one table of it: how each is done and undone, which climates have it, and how it is drawn there. What is not
+in it cannot be done here; nobody else lists what can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -16,8 +17,11 @@ from nemesis.faults.family import OpenFault
 from nemesis.faults.fault import Fault
 from nemesis.faults.partitions import CutClients, CutLink, Partition
 from nemesis.faults.processes import Kill, Pause, Stop
+from nemesis.faults.shapes import DRAWN_SHAPES, Shape
 from nemesis.faults.simulated import Clog, DelayMetadata
+from nemesis.faults.targets import Role, Target
 from nemesis.faults.timekeeping import JumpClock, StopClock
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.node import Crash, Node
 from nemesis.simulator.world import World
 from replica.ids import ReplicaId
@@ -25,14 +29,36 @@ from replica.ids import ReplicaId
 Striking = Callable[[World, OpenFault[Any], Random], tuple[int, ...]]
 """Does a fault; returns the machines that it hit."""
 Healing = Callable[[World, OpenFault[Any]], None]
+Drawing = Callable[[Climate, Random], Fault]
+"""Any fault of a kind, in this climate."""
+
+_FEW = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.ONE, Role.MINORITY)
+_ANY = (*_FEW, Role.MAJORITY, Role.ALL)
+_ONE = (Role.LEADER, Role.FOLLOWER, Role.ONE)
+_HEARERS = (Role.ONE, Role.ONE, Role.LEADER, Role.FOLLOWER, Role.MAJORITY, Role.ALL)
+_ABOUT_ONE = (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF, Shape.BRIDGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dice:
+    """How a fault is drawn where the climate has it, and how many climates have it.
+
+    ``share`` is of the climates of any world, ``share_in_clusters`` of those of clusters, beside that: 0 where none is
+    drawn with it, and it is there for those only that need it.
+    """
+
+    draw: Drawing
+    share: float = 0.0
+    share_in_clusters: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InWorld:
-    """How a fault is done, and undone."""
+    """How a fault is done, and undone; ``dice`` are absent for what no seed draws."""
 
     strike: Striking
     heal: Healing
+    dice: Dice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,22 +79,22 @@ def _each(world: World, opened: OpenFault[Any]) -> list[_At]:
     return [_At(world=world, node=world.nodes[ReplicaId(node)], opened=opened) for node in opened.nodes]
 
 
-def _on_links(do: Healing, heal: Healing) -> InWorld:
+def _on_links(do: Healing, heal: Healing, dice: Dice | None = None) -> InWorld:
     """What strikes messages: whoever the fault is about is hit."""
 
-    def strike(world: World, opened: OpenFault[Any], dice: Random) -> tuple[int, ...]:
-        del dice
+    def strike(world: World, opened: OpenFault[Any], random: Random) -> tuple[int, ...]:
+        del random
         do(world, opened)
         return opened.nodes
 
-    return InWorld(strike=strike, heal=heal)
+    return InWorld(strike=strike, heal=heal, dice=dice)
 
 
-def _on_machines(do: Callable[[_At], None], undo: Callable[[_At], None]) -> InWorld:
+def _on_machines(do: Callable[[_At], None], undo: Callable[[_At], None], dice: Dice | None = None) -> InWorld:
     """What strikes machines, all that it is about, one after the other."""
 
-    def strike(world: World, opened: OpenFault[Any], dice: Random) -> tuple[int, ...]:
-        del dice
+    def strike(world: World, opened: OpenFault[Any], random: Random) -> tuple[int, ...]:
+        del random
         for at in _each(world, opened):
             do(at)
         return opened.nodes
@@ -77,17 +103,17 @@ def _on_machines(do: Callable[[_At], None], undo: Callable[[_At], None]) -> InWo
         for at in _each(world, opened):
             undo(at)
 
-    return InWorld(strike=strike, heal=heal)
+    return InWorld(strike=strike, heal=heal, dice=dice)
 
 
-def _ended(end: Callable[[Node], None]) -> InWorld:
+def _ended(end: Callable[[Node], None], dice: Dice) -> InWorld:
     """What ends a process, and holds its machine down."""
 
     def do(at: _At) -> None:
         at.world.hold_down(at.node.replica_id, at.key)
         end(at.node)
 
-    return _on_machines(do, lambda at: at.world.release(at.node.replica_id, at.key))
+    return _on_machines(do, lambda at: at.world.release(at.node.replica_id, at.key), dice)
 
 
 def _clock_goes_on(at: _At) -> None:
@@ -95,11 +121,11 @@ def _clock_goes_on(at: _At) -> None:
     at.node.jump_clock(0)  # What is to come is due by the clock once more.
 
 
-def _damage(world: World, opened: OpenFault[DamageDisk], dice: Random) -> tuple[int, ...]:
+def _damage(world: World, opened: OpenFault[DamageDisk], random: Random) -> tuple[int, ...]:
     """Those are hit where something was changed."""
     how = opened.fault.how
     nodes = [at.node for at in _each(world, opened)]
-    return tuple(node.replica_id for node in nodes if node.disk.damage(how, node.recovery_points, dice) is not None)
+    return tuple(node.replica_id for node in nodes if node.disk.damage(how, node.recovery_points, random) is not None)
 
 
 def _nothing(world: World, opened: OpenFault[Any]) -> None:
@@ -116,24 +142,113 @@ def _mend(world: World, opened: OpenFault[Any]) -> None:
     world.network.heal(opened.fault_id)
 
 
+# --- dice -------------------------------------------------------------------------------------------------------------
+
+
+def _partition(climate: Climate, random: Random) -> Fault:
+    if random.random() < 0.1:
+        return CutClients(target=random.choice((Role.LEADER, Role.ONE)))
+    shape, target = _shape(climate, random)
+    return Partition(shape=shape, target=target)
+
+
+def _clog(climate: Climate, random: Random) -> Fault:
+    shape, target = _shape(climate, random)
+    return Clog(shape=shape, target=target)
+
+
+def _shape(climate: Climate, random: Random) -> tuple[Shape, Target]:
+    """A shape, and whom it is about. A ring of majorities and a bridge need three machines."""
+    shapes = DRAWN_SHAPES if climate.voters >= 3 else (Shape.ISOLATE, Shape.ONE_WAY_MUTE, Shape.ONE_WAY_DEAF)
+    shape = random.choice(shapes)
+    return shape, random.choice((Role.LEADER, Role.LEADER, Role.FOLLOWER)) if shape in _ABOUT_ONE else Role.NOBODY
+
+
+def _stale_metadata(climate: Climate, random: Random) -> Fault:
+    """As late as may be without a follower of the metadata log giving its leader up, or well below that."""
+    most_ms = climate.fetch_timeout_ms - climate.fetch_max_wait_ms
+    return DelayMetadata(target=random.choice(_HEARERS), delay_ms=int(most_ms * random.choice((0.2, 0.35, 0.5, 0.85))))
+
+
+def _any_of(fault: type[Fault], **options: Sequence[Any]) -> Drawing:
+    """Of each field one of these, in this order."""
+
+    def draw(climate: Climate, random: Random) -> Fault:
+        del climate
+        return fault(**{name: random.choice(values) for name, values in options.items()})
+
+    return draw
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
 _CUT = _on_links(lambda world, opened: world.network.cut(opened.fault_id, opened.aim.links), _mend)
 _HINDERED = _on_machines(
     lambda at: at.node.disk.hinder(at.key, at.opened.fault.hindrance), lambda at: at.node.disk.relieve(at.key)
 )
 
 IN_WORLDS: Mapping[type[Fault], InWorld] = {
-    **dict.fromkeys((Partition, CutLink, CutClients), _CUT),
-    **dict.fromkeys((FillDisk, SlowDisk, FailDisk), _HINDERED),
-    Clog: _on_links(lambda world, opened: world.network.clog(opened.fault_id, opened.aim.links), _mend),
+    Partition: replace(_CUT, dice=Dice(draw=_partition, share=0.6)),
+    CutLink: _CUT,
+    CutClients: _CUT,
+    Kill: _ended(lambda node: node.kill(), Dice(draw=_any_of(Kill, target=_ANY), share=0.4)),
+    Pause: _on_machines(
+        lambda at: at.node.pause(at.key),
+        lambda at: at.node.resume(at.key),
+        Dice(draw=_any_of(Pause, target=_ANY), share=0.4),
+    ),
+    PowerLoss: _ended(
+        lambda node: node.lose_power(Crash(cause="power")),
+        Dice(draw=_any_of(PowerLoss, target=(*_ANY, Role.ALL)), share=0.5),
+    ),
+    Stop: _ended(lambda node: node.stop(), Dice(draw=_any_of(Stop, target=_FEW), share=0.25)),
+    Clog: _on_links(
+        lambda world, opened: world.network.clog(opened.fault_id, opened.aim.links),
+        _mend,
+        Dice(draw=_clog, share=0.3),
+    ),
+    JumpClock: _on_machines(
+        lambda at: at.node.jump_clock(at.opened.fault.by_ms),
+        _stays,
+        Dice(draw=_any_of(JumpClock, target=_ANY, by_ms=(100, 1_000, 10_000)), share=0.25),
+    ),
+    FillDisk: replace(_HINDERED, dice=Dice(draw=_any_of(FillDisk, target=_FEW), share=0.15)),
+    SlowDisk: replace(_HINDERED, dice=Dice(draw=_any_of(SlowDisk, target=_ANY, factor=(5, 30)), share=0.25)),
+    FailDisk: replace(
+        _HINDERED,
+        dice=Dice(draw=_any_of(FailDisk, target=_FEW, call=("fsync", "pwrite", "pread", "rename")), share=0.15),
+    ),
+    DamageDisk: InWorld(
+        strike=_damage,
+        heal=_nothing,
+        dice=Dice(draw=_any_of(DamageDisk, target=_ONE, how=("flip", "zero", "misdirect")), share=0.12),
+    ),
+    StopClock: _on_machines(
+        lambda at: at.node.clock.stop(at.key, at.world.now_us),
+        _clock_goes_on,
+        Dice(draw=_any_of(StopClock, target=(*_ONE, *3 * (Role.LEADER,)))),
+    ),
     DelayMetadata: _on_links(
         lambda world, opened: world.hear_late(opened.fault_id, map(ReplicaId, opened.nodes), opened.fault.delay_ms),
         lambda world, opened: world.hear_in_time(opened.fault_id),
+        Dice(draw=_stale_metadata, share_in_clusters=0.4),
     ),
-    Kill: _ended(lambda node: node.kill()),
-    Stop: _ended(lambda node: node.stop()),
-    PowerLoss: _ended(lambda node: node.lose_power(Crash(cause="power"))),
-    Pause: _on_machines(lambda at: at.node.pause(at.key), lambda at: at.node.resume(at.key)),
-    JumpClock: _on_machines(lambda at: at.node.jump_clock(at.opened.fault.by_ms), _stays),
-    StopClock: _on_machines(lambda at: at.node.clock.stop(at.key, at.world.now_us), _clock_goes_on),
-    DamageDisk: InWorld(strike=_damage, heal=_nothing),
 }
+"""In the order in which a seed asks whether its climate has them: what came later stands later."""
+WEATHER: Mapping[type[Fault], Dice] = {fault: how.dice for fault, how in IN_WORLDS.items() if how.dice is not None}
+"""The faults that a climate may have."""
+
+
+def drawn_anywhere() -> Iterator[tuple[type[Fault], Dice]]:
+    """The faults that climates of any world have, in the order in which that is drawn."""
+    return ((fault, dice) for fault, dice in WEATHER.items() if dice.share)
+
+
+def drawn_in_clusters() -> Iterator[tuple[type[Fault], Dice]]:
+    """The faults that only climates of clusters have, in the order in which that is drawn."""
+    return ((fault, dice) for fault, dice in WEATHER.items() if dice.share_in_clusters)
+
+
+def drawn(kind: type[Fault], climate: Climate, random: Random) -> Fault:
+    """Any fault of this kind."""
+    return WEATHER[kind].draw(climate, random)

@@ -13,7 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from nemesis.simulator.climate import Climate, Weather, draw_common_climate
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.timekeeping import JumpClock
+from nemesis.simulator.climate import Climate
+from nemesis.simulator.common_seeds import draw_common_climate
 from nemesis.simulator.group_climate import GroupClimate
 
 PIECE_BYTES = (80, 400)
@@ -53,7 +56,7 @@ def _with_changing_voters(climate: Climate, random: Random) -> Climate:
         handovers=random.choice((0.0, 0.1, 0.3)),
         wipes=random.choice((0.0, 0.1, 0.3)),
     )
-    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    weather = tuple(kind for kind in climate.weather if kind is not DamageDisk)
     return replace(climate, voters=voters, weather=weather, group=group)
 
 
@@ -63,7 +66,7 @@ def with_leases(climate: Climate, *, share: float) -> Climate:
     return replace(
         climate,
         drift_ppm=min(climate.drift_ppm, LEASE_DRIFT_PPM),
-        weather=tuple(kind for kind in climate.weather if kind is not Weather.CLOCK),
+        weather=tuple(kind for kind in climate.weather if kind is not JumpClock),
         group=replace(climate.group, lease_reads=share),
     )
 

@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from nemesis.simulator.climate import Climate, Weather, with_lying_disks
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.partitions import Partition
+from nemesis.faults.processes import Kill, Pause, Stop
+from nemesis.faults.simulated import Clog, DelayMetadata
+from nemesis.faults.timekeeping import StopClock
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.cluster_seeds import (
     with_forgetting,
     with_reassignments,
@@ -17,6 +22,7 @@ from nemesis.simulator.cluster_seeds import (
     with_retention,
     with_rot,
 )
+from nemesis.simulator.common_seeds import with_lying_disks
 from nemesis.simulator.group_climate import GroupClimate
 from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, with_leases
 from nemesis.variants.mutant import Need
@@ -35,7 +41,7 @@ def _with_slow_lanes(climate: Climate) -> Climate:
         climate,
         slow_lanes=0.8,
         slow_lane_ms=(20.0, 400.0),
-        weather=(Weather.KILL, Weather.PARTITION),
+        weather=(Kill, Partition),
         calm_ms=(20, 600),
         restart_ms=(5, 100),
     )
@@ -102,7 +108,7 @@ def _in_turmoil(climate: Climate) -> Climate:
         duplication=0.05,
         ordered=False,
         ambush=0.0,
-        weather=(Weather.PARTITION, Weather.PAUSE, Weather.KILL, Weather.STOP, Weather.CLOG),
+        weather=(Partition, Pause, Kill, Stop, Clog),
         calm_ms=(20, 600),
         fault_ms=(50, 2500),
         overlap=0.4,
@@ -132,7 +138,7 @@ def _with_stale_metadata(climate: Climate) -> Climate:
     return replace(
         climate,
         voters=5,
-        weather=(Weather.PAUSE, Weather.KILL, Weather.STALE_METADATA),
+        weather=(Pause, Kill, DelayMetadata),
         calm_ms=(1000, 5000),
         fault_ms=(500, 2500),
         overlap=0.0,
@@ -149,7 +155,7 @@ def _in_pairs(climate: Climate) -> Climate:
     """A leader that is alone cannot write, so that nothing but its epoch tells what is new about it."""
     assert climate.cluster is not None, climate
     cluster = replace(climate.cluster, partitions=6, replication_factor=2, min_insync_replicas=2, weak_acks=0.0)
-    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    weather = tuple(kind for kind in climate.weather if kind is not DamageDisk)
     return replace(climate, voters=max(2, climate.voters), weather=weather, cluster=cluster)
 
 
@@ -169,7 +175,7 @@ def _with_old_fetches(climate: Climate) -> Climate:
         latency_ms=(1.0, 20.0),
         overlap=0.0,
         fetch_max_wait_ms=300,
-        weather=(Weather.CLOG,),
+        weather=(Clog,),
         calm_ms=(500, 1200),
         fault_ms=(1650, 2250),
         concurrency=12,
@@ -224,7 +230,7 @@ def _with_leases(climate: Climate) -> Climate:
         overlap=0.0,
         fetch_max_wait_ms=300,
         drift_ppm=LEASE_DRIFT_PPM,
-        weather=(Weather.PARTITION,),
+        weather=(Partition,),
         calm_ms=(500, 2500),
         fault_ms=(5500, 7000),
         concurrency=30,
@@ -250,7 +256,7 @@ def _with_standing_clocks(climate: Climate) -> Climate:
         voters=3,
         latency_ms=(0.3, 2.0),
         drift_ppm=min(climate.drift_ppm, LEASE_DRIFT_PPM),
-        weather=(Weather.CLOCK_STOP, Weather.PARTITION),
+        weather=(StopClock, Partition),
         calm_ms=(50, 300),
         fault_ms=(700, 1500),
         overlap=0.7,
@@ -271,7 +277,7 @@ def _with_late_refusals(climate: Climate) -> Climate:
         refusals=True,
         refusal_ms=(500.0, 5000.0),
         false_refusals=0.0,
-        weather=tuple(dict.fromkeys((*climate.weather, Weather.KILL))),
+        weather=tuple(dict.fromkeys((*climate.weather, Kill))),
         restart_ms=(5, 100),
     )
 
@@ -287,7 +293,7 @@ def _with_changing_voters(climate: Climate) -> Climate:
     group = replace(
         climate.group, changing_voters=True, initial_voters=3, change_pause_ms=(20, 500), handovers=0.1, wipes=0.2
     )
-    weather = tuple(kind for kind in climate.weather if kind is not Weather.DAMAGE)
+    weather = tuple(kind for kind in climate.weather if kind is not DamageDisk)
     return replace(climate, voters=5, weather=weather, group=group)
 
 
@@ -297,7 +303,7 @@ def _with_changes_cut_off(climate: Climate) -> Climate:
     group = replace(climate.group, initial_voters=5, change_timeout_ms=200, handovers=0.0, wipes=0.0)
     return replace(
         _used_little(replace(climate, group=group)),
-        weather=(Weather.PARTITION,),
+        weather=(Partition,),
         calm_ms=(500, 1500),
         fault_ms=(3000, 5000),
         overlap=0.0,

@@ -17,6 +17,24 @@ Sequence = tuple[int, int, int]
 """A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """An election of a leader that need not have all that was committed: what stood from ``end_offset`` up to
+    ``committed_end_offset`` is gone.
+
+    ``isr`` and ``elr`` are those who might have led before, ``led_last`` says that the new leader is the one that led
+    last.
+    """
+
+    epoch: Epoch
+    leader_id: ReplicaId
+    isr: tuple[ReplicaId, ...]
+    elr: tuple[ReplicaId, ...]
+    led_last: bool
+    end_offset: Offset
+    committed_end_offset: Offset
+
+
 @dataclass(slots=True)
 class History:
     """One partition of one topic: every replica's log, and what of it is committed."""
@@ -38,8 +56,13 @@ class History:
     """Where a replica has let its log begin last, or died as it did so."""
     inherited: dict[Epoch, Offset] = field(default_factory=dict)
     """The high watermark that a leader brought with it into its epoch, after an unclean election."""
-    was_unclean: bool = False
-    """Whether a leader was ever elected that need not have all that was committed."""
+    given_up: list[GivenUp] = field(default_factory=list)
+    """The elections of leaders that need not have all that was committed."""
+
+    @property
+    def was_unclean(self) -> bool:
+        """Whether there was any of them."""
+        return bool(self.given_up)
 
     def chain(self, replica_id: ReplicaId) -> Chain:
         """The log of one replica."""

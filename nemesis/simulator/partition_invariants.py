@@ -11,12 +11,12 @@ ReplicationQuorumSuperset, LeaderCompleteness, MetadataLogMatching); KIP-966.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, get_args
 
 from nemesis.simulator.chains import ROOT, Chain
 from nemesis.simulator.node import Node, Step
-from nemesis.simulator.partition_history import History
+from nemesis.simulator.partition_history import GivenUp, History
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
@@ -62,6 +62,8 @@ class PartitionInvariants(Observer):
         }
         self._agreed: dict[ReplicaId, tuple[Offset, MetadataImage]] = {}
         """The image of each replica that was found last to be the one that is committed up to there."""
+        self.on_given_up: Callable[[TopicPartition, GivenUp], None] | None = None
+        """Who is told of an election that may give up what was committed, if anybody is."""
 
     # --- what the controller decides --------------------------------------------------------------------------------
 
@@ -91,7 +93,7 @@ class PartitionInvariants(Observer):
             _check_epochs(name, was, now)
         history.registration = now
         if was is not None and now.leader_id is not None and self._may_lose(was, now, now.leader_id):
-            self._forgive(history, now.leader_id)
+            self._forgive(history, was, now, now.leader_id)
 
     def _history(self, name: TopicPartition) -> History:
         """The history of a partition that there is now."""
@@ -108,19 +110,33 @@ class PartitionInvariants(Observer):
             return False
         return self._may_forget or (self._may_be_unclean and leader_id != was.last_known_leader)
 
-    def given_up(self) -> set[TopicPartition]:
-        """The partitions of which an unclean election may have given up what was committed."""
-        return {history.name for history in self._histories.values() if history.was_unclean}
+    def given_up(self) -> dict[TopicPartition, Sequence[GivenUp]]:
+        """The partitions in which elections may have given up what was committed, with these elections."""
+        return {history.name: history.given_up for history in self._histories.values() if history.given_up}
 
     def _is_there(self, history: History) -> bool:
         """Whether the topic has not been deleted since."""
         return self.image.topic_id(history.name.topic) == history.topic_id
 
-    def _forgive(self, history: History, leader_id: ReplicaId) -> None:
+    def _forgive(
+        self, history: History, was: PartitionRegistration, now: PartitionRegistration, leader_id: ReplicaId
+    ) -> None:
         """An unclean election gives up what the new leader lacks, or has not flushed: for that it was allowed."""
-        history.was_unclean = True
         flushed = self._nodes[leader_id].flushed_end.get(history.name, Offset(0))
-        history.committed.truncate_to(min(flushed, history.committed.common_end(history.chain(leader_id))))
+        end_offset = min(flushed, history.committed.common_end(history.chain(leader_id)))
+        election = GivenUp(
+            epoch=now.leader_epoch,
+            leader_id=leader_id,
+            isr=tuple(was.isr),
+            elr=tuple(was.elr),
+            led_last=leader_id == was.last_known_leader,
+            end_offset=end_offset,
+            committed_end_offset=max(end_offset, history.committed.end),
+        )
+        history.given_up.append(election)
+        if self.on_given_up is not None:
+            self.on_given_up(history.name, election)
+        history.committed.truncate_to(end_offset)
         kept = set(history.committed.links)
         history.written = {sequence: link for sequence, link in history.written.items() if link in kept}
 
@@ -415,11 +431,13 @@ class PartitionInvariants(Observer):
     ) -> None:
         """What is acknowledged to all is committed, just as it was sent."""
         history = self._hosted[node.replica_id].get(request.topic_partition)
-        if history is None or history.was_unclean:
+        if history is None:
             return
         (batch,) = scan_batches(request.records, verify=False)
         if response.leader_epoch is None:
             return  # A duplicate of what has been deleted since: where it stood, nobody can tell any more.
+        if history.was_unclean and response.leader_epoch < history.registration.leader_epoch:
+            return  # It may have been given up, even before a leader that is none any more acknowledges it.
         stamped = batch.stamped(base_offset=base_offset, leader_epoch=response.leader_epoch)
         if not history.is_committed(stamped):
             _convict(
@@ -430,9 +448,11 @@ class PartitionInvariants(Observer):
     def _on_read(self, node: Node, name: TopicPartition, records: bytes) -> None:
         """A consumer is shown committed records only, and as they were written."""
         history = self._hosted[node.replica_id].get(name)
-        if history is None or history.was_unclean:
+        if history is None:
             return
         for batch in scan_batches(records, verify=False):
+            if history.was_unclean and batch.leader_epoch < history.registration.leader_epoch:
+                continue  # It may have been given up, and whoever has not heard of that shows it.
             if not history.is_committed(batch):
                 _convict(
                     "uncommitted-read",

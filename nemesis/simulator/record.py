@@ -54,6 +54,7 @@ class Record:
         topic_partition: TopicPartition,
         epoch: int | None = None,
         offset: int | None = None,
+        detail: Mapping[str, Any] | None = None,
     ) -> None:
         """A replica had something happen to it."""
         self.events.append(
@@ -64,6 +65,7 @@ class Record:
                 epoch=epoch,
                 offset=offset,
                 topic_partition=f"{topic_partition}",
+                detail=None if detail is None else json.dumps(detail),
             )
         )
 

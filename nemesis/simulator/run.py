@@ -16,25 +16,26 @@ from types import MappingProxyType
 
 from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, decide
+from nemesis.history import LAST_KNOWN_LEADER_ELECTED, UNCLEAN_ELECTION
 from nemesis.history.record_batches import DamagedError
 from nemesis.schedules.schedule import Schedule
+from nemesis.simulator import passing_topic
 from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
 from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
 from nemesis.simulator.census import Census
 from nemesis.simulator.clients import Clients
-from nemesis.simulator.climate import (
-    QUICK_LANE_MS,
+from nemesis.simulator.climate import QUICK_LANE_MS, Climate
+from nemesis.simulator.cluster_census import ClusterCensus
+from nemesis.simulator.cluster_seeds import draw_cluster_climate
+from nemesis.simulator.common_seeds import (
     REFUSALS_SHARE,
     SLOW_LANES_SHARE,
-    Climate,
     draw_climate,
     with_refusals,
     with_slow_lanes,
 )
-from nemesis.simulator.cluster_census import ClusterCensus
-from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.disk_loss import DiskLoss
 from nemesis.simulator.final_logs import log_rows
 from nemesis.simulator.group_census import GroupCensus
@@ -46,7 +47,9 @@ from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.judges import books_of, judges_of
 from nemesis.simulator.needs import with_needs
 from nemesis.simulator.node import Node
+from nemesis.simulator.not_promised import told, with_allowed
 from nemesis.simulator.operator import Operator
+from nemesis.simulator.partition_history import GivenUp
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.passing_topic import PassingTopic
 from nemesis.simulator.plan import draw_schedule
@@ -103,7 +106,8 @@ class SimOptions:
 class Outcome:
     """What came of a run. ``rare`` counts what happened seldom, by name; ``reasons`` say why the verdict is what it is.
 
-    ``violation`` is what the run was convicted of first; absent unless the verdict is invalid.
+    ``violation`` is what the run was convicted of first; absent unless the verdict is invalid. ``not_promised`` says
+    what did not hold and need not: such a world may lose it.
     """
 
     seed: int
@@ -114,6 +118,7 @@ class Outcome:
     simulated_ms: int
     steps: int
     acknowledged: int
+    not_promised: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +208,8 @@ class _Simulation:
         judges = judges_of(world)
         self._groups = next((judge for judge in judges if isinstance(judge, GroupInvariants)), None)
         self._partitions = next((judge for judge in judges if isinstance(judge, PartitionInvariants)), None)
+        if self._partitions is not None:
+            self._partitions.on_given_up = self._record_given_up
         world.observers += [*observers, self.census, *judges]
         if options.climate.group is not None:
             world.observers.append(GroupCensus(world, self.record))
@@ -252,6 +259,18 @@ class _Simulation:
                 self.world.observers.append(RefusalInvariants(refusals))
         return refusals
 
+    def _record_given_up(self, log: TopicPartition, election: GivenUp) -> None:
+        """An election as a controller of a live run tells of it."""
+        if log.topic == passing_topic.NAME:
+            return  # To who knows topics by their names, its epochs begin again and again.
+        self.record.replica(
+            election.leader_id,
+            LAST_KNOWN_LEADER_ELECTED if election.led_last else UNCLEAN_ELECTION,
+            topic_partition=log,
+            epoch=election.epoch,
+            detail={"leader_id": election.leader_id, "isr": election.isr, "elr": election.elr},
+        )
+
     def _new_rot(self) -> Rot | None:
         cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} rot")
         if cluster is None or not cluster.rot:
@@ -266,10 +285,6 @@ class _Simulation:
             if self.world.climate.lying:
                 return self._undecided(
                     "the disks lied: only what replicas dropped knowingly was judged, and there was none"
-                )
-            if self.world.climate.may_forget:
-                return self._undecided(
-                    "the power takes what was acknowledged: only each step was judged, and none was wrong"
                 )
             self._heal()
             self._recover()
@@ -436,25 +451,25 @@ class _Simulation:
     def _judged(self) -> Run:
         counts, findings = judge_record(f"{self._options.seed}", self.record, self.world.climate)
         anomalies, coverage = findings.anomalies.to_pylist(), findings.coverage.to_pylist()
+        anomalies = with_allowed(anomalies, self.record, self._given_up(), deletes=self._deletes())
         decision = decide(counts=counts, anomalies=anomalies, coverage=coverage, complete=True, problems=())
         violation = None
         if decision.verdict is Verdict.INVALID:
-            found = [row for row in anomalies if row["severity"] == Severity.VIOLATION]
-            first = next((row for row in found if row["topic_partition"] not in self._given_up()), None)
-            if first is None:  # That records were lost is what such a topic has chosen; the invariants know when.
-                reason = "unclean elections gave records up, so that the history of their partitions proves nothing"
-                return self._over(Verdict.UNKNOWN, None, (reason, *decision.reasons), counts, anomalies)
+            first = next(row for row in anomalies if row["severity"] == Severity.VIOLATION)
             violation = Violation(name=first["anomaly"], detail=first["detail"], at_ms=self.world.now_ms)
         elif (stale_read := self._stale_read()) is not None:
             return self._convicted(Violation(name="stale-read", detail=stale_read, at_ms=self.world.now_ms))
         return self._over(decision.verdict, violation, decision.reasons, counts, anomalies)
 
-    def _given_up(self) -> set[str]:
-        """The partitions of which an unclean election may have given up what was acknowledged."""
+    def _given_up(self) -> dict[str, Sequence[GivenUp]]:
+        """The partitions in which elections may have given up what was acknowledged."""
+        found = {} if self._partitions is None else self._partitions.given_up()
+        return {f"{name}": elections for name, elections in found.items()}
+
+    def _deletes(self) -> bool:
+        """Whether retention deletes records, and whoever asks for that."""
         cluster = self.world.climate.cluster
-        if cluster is None or not cluster.unclean_leader_election_enable or self._partitions is None:
-            return set()
-        return {f"{name}" for name in self._partitions.given_up()}
+        return cluster is not None and cluster.retention_bytes >= 0
 
     def _stale_read(self) -> str | None:
         """An answer that was too old, though the history does not show it."""
@@ -479,5 +494,6 @@ class _Simulation:
             simulated_ms=self.world.now_ms,
             steps=self.census.steps,
             acknowledged=self.clients.acknowledged.total(),
+            not_promised=tuple(told(anomalies)),
         )
         return Run(outcome=outcome, record=self.record, counts=counts, anomalies=anomalies, options=self._options)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nemesis.simulator.corpus import RunRow
+from nemesis.simulator.not_promised import reason_of
 from nemesis.simulator.rare import rares_of
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
@@ -27,6 +28,8 @@ class Tally:
         """What should have happened, by name."""
         self.endings: Counter[str] = Counter()
         self.failures: list[RunRow] = []
+        self.allowed: list[RunRow] = []
+        """The runs in which something did not hold that was not promised there."""
         self.runs_with: Counter[str] = Counter()
         self.times: Counter[str] = Counter()
         self.violations: Counter[str] = Counter()
@@ -41,6 +44,8 @@ class Tally:
         self.endings[row.verdict or ERROR] += 1
         if row.verdict != Verdict.VALID:
             self.failures.append(row)
+        if row.not_promised:
+            self.allowed.append(row)
         if row.violation is not None:
             self.violations[row.violation] += 1
         self.runs_with.update(row.rare.keys())
@@ -53,6 +58,11 @@ class Tally:
     def runs(self) -> int:
         """How many runs were counted."""
         return self.endings.total()
+
+    @property
+    def not_promised(self) -> Counter[str]:
+        """What did not hold in some runs and was not promised there, with the number of these runs."""
+        return Counter(reason_of(sentence) for row in self.allowed for sentence in row.not_promised)
 
     @property
     def never(self) -> list[str]:
@@ -81,6 +91,7 @@ class Tally:
             "steps": self.steps,
             "speed": speed(self.runs, self.simulated_ms, wall_s),
             "failures": [_failure(row) for row in self.failures],
+            "not_promised": [{"seed": row.seed, "what": list(row.not_promised)} for row in self.allowed],
         }
 
 

@@ -5,6 +5,7 @@ Owns which model goes into which kind of file: objects and Kafka workloads into 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,6 +62,8 @@ def _run(plan: Plan, folder: Path, planted: list[Planted], placed: list[Placing]
             writer.write(started)
         for dump in dumps(dumped, writer.next_index):
             writer.write(dump)
+        declared = {"gapless": [partition_name(number) for number in range(plan.keys)]}
+        (folder / "test.json").write_text(json.dumps(declared) + "\n", encoding="utf-8")
         return writer.next_index
 
 

@@ -110,6 +110,14 @@ def _aborted_read(tape: Tape) -> None:
     tape.did(tape.poll((tape.offsets[0], value), *behind))
 
 
+def _future_read(tape: Tape) -> None:
+    [(offset, value)] = tape.put()
+    later = tape.world.fresh()
+    tape.offsets = [tape.log.put(later)]
+    tape.did(tape.poll((offset, value), (tape.offsets[0], later)))
+    tape.did(tape.send(later, tape.offsets[0]))
+
+
 def _uncommitted_read(tape: Tape) -> None:
     records = tape.put(2)
     poll = tape.poll(*records)
@@ -154,6 +162,12 @@ def _nonmonotonic_send(tape: Tape, process: int | None = None) -> None:
 
 def _realtime_reorder(tape: Tape) -> None:
     _nonmonotonic_send(tape, tape.world.new_process())
+
+
+def _hole(tape: Tape) -> None:
+    """More control records than there are appends that may stand at one of their offsets for all that anybody knows."""
+    tape.offsets = [tape.log.put(None) for _ in range(tape.log.never_written + 1)][-1:]
+    tape.put()
 
 
 def _stale_read(tape: Tape) -> None:
@@ -348,6 +362,7 @@ SHARED: Mapping[str, Kind] = MappingProxyType(
         "inconsistent-offsets": Kind(script=_inconsistent_offsets),
         "phantom-read": Kind(script=_phantom_read, implies=_GAP),
         "aborted-read": Kind(script=_aborted_read, implies=_GAP),
+        "future-read": Kind(script=_future_read, implies=("realtime-reorder", "G1c-realtime")),
         "nonmonotonic-poll": Kind(script=_nonmonotonic_poll),
         "poll-skip": Kind(script=_poll_skip),
         "int-poll-skip": Kind(script=_int_poll_skip),
@@ -365,6 +380,7 @@ RUN: Mapping[str, Kind] = MappingProxyType(
         **SHARED,
         "uncommitted-read": Kind(script=_uncommitted_read),
         "stale-read": Kind(script=_stale_read),
+        "hole": Kind(script=_hole),
         "fenced-acknowledgement": Kind(script=_fenced_acknowledgement, implies=("epoch-regression",)),
         "epoch-regression": Kind(script=_epoch_regression),
         "duplicate-sequence": Kind(script=_sequence(0, 0)),

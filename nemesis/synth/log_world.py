@@ -97,6 +97,8 @@ class Partition:
     is_planted: bool = False
     is_shown: bool = True
     isr_restored: bool = True
+    never_written: int = 0
+    """Appends of unknown outcome that never happened; whoever judges cannot know it."""
 
     @property
     def end(self) -> int:
@@ -218,6 +220,8 @@ class LogWorld(Newcomers):
             if isinstance(micro, Send) and happens:
                 micro.offset = self.logs[micro.partition].put(micro.value)
                 micro.epoch = self.logs[micro.partition].epoch
+            elif isinstance(micro, Send):
+                self.logs[micro.partition].never_written += call.type == "info"
 
     def _poll(self, call: Call, poll: Poll) -> None:
         log = self.logs[poll.partition]

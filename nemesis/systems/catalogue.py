@@ -18,7 +18,6 @@ from nemesis.errors import UnsupportedError
 from nemesis.systems import etcd, highwater, kafka, redis
 from nemesis.systems.offer import Offer, Offered
 from nemesis.systems.programs import full_path
-from nemesis.workload.catalogue import WORKLOADS
 
 if TYPE_CHECKING:
     from nemesis.cluster.kinds import ClusterKind
@@ -65,7 +64,7 @@ def check_installed(name: str) -> None:
         full_path(program)
     for library in offer.libraries:
         if find_spec(library) is None:
-            raise UnsupportedError(f"{library} is not installed: pip install 'highwater[systems]'")
+            raise UnsupportedError(f"{library} is not installed: pip install 'highwater-log[systems]'")
     offer.check()
 
 
@@ -107,14 +106,3 @@ def _loaded(where: str) -> type[Offered]:
     if not isinstance(getattr(found, "offer", None), Offer):
         raise UnknownSystemError(f"{where!r} is no system: it has no offer")
     return found
-
-
-def page_table() -> str:
-    """The table of the documentation."""
-    rows = []
-    for name, entry in SYSTEMS.items():
-        known = [f"`{workload}`" for workload in entry.offer.workloads]
-        workloads = "all" if len(known) == len(WORKLOADS) else ", ".join(known)
-        rows.append(f"| `{name}` | {entry.offer.runs} | {entry.offer.needs} | {workloads} | {entry.offer.expect} |")
-    head = "| `--system` | what runs | what must be there | workloads | what to expect |"
-    return "\n".join((head, "|---|---|---|---|---|", *rows))

@@ -6,7 +6,7 @@ from, what is refused, and the documentation's table follow from that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
@@ -40,12 +40,23 @@ def _no_logs(options: ReplicaOptions) -> dict[str, list[int]]:
     return {}
 
 
+def _not_known(options: ReplicaOptions) -> Sequence[str]:
+    del options
+    return ()
+
+
+def topic_logs(options: ReplicaOptions) -> Sequence[str]:
+    """The partitions of all topics."""
+    return options.topics.names
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """What a system can be used for, and what it needs.
 
     ``verbs`` are what its clients can do, and ``reads`` the ways to read objects. With ``shows_logs`` a run has the
     nodes' logs in its folder; ``logs`` names those that it has for sure, each with the nodes that are sure to have it.
+    ``gapless`` names those in which every offset holds a client's record: whoever leads writes nothing there by itself.
     ``settings`` are the options of the command line that are about this system alone, and ``lacks`` says why it cannot
     be struck by faults that need this or that, whatever the host can do. ``programs`` must be installed, and so must
     the Python packages ``libraries``; ``check`` looks for what is missing beyond that, and ``fetch`` gets it from a
@@ -57,6 +68,7 @@ class Offer:
     reads: tuple[str, ...] = ("linearizable",)
     shows_logs: bool = False
     logs: Callable[[ReplicaOptions], dict[str, list[int]]] = _no_logs
+    gapless: Callable[[ReplicaOptions], Sequence[str]] = _not_known
     settings: frozenset[str] = frozenset()
     lacks: Mapping[Need, str] = field(default_factory=lambda: LACKED)
     programs: tuple[str, ...] = ()

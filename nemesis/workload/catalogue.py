@@ -50,12 +50,3 @@ def workload_of(folder: Path) -> type[Workload]:
     if not isinstance(name, str) or name not in WORKLOADS:
         raise HistoryError(f"{folder / TEST_NAME} is of the workload {name!r}; known are {', '.join(WORKLOADS)}")
     return WORKLOADS[name]
-
-
-def page_table() -> str:
-    """The table of the documentation."""
-    rows = [
-        f"| `{name}` | {workload.an_object} | {workload.operations} | {workload.judged_as()} |"
-        for name, workload in WORKLOADS.items()
-    ]
-    return "\n".join(("| workload | an object is | operations | judged as |", "|---|---|---|---|", *rows))

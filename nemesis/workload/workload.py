@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol
 
+from nemesis.cluster.closing import side_by_side
 from nemesis.cluster.store import StoreClient, Verb
 from nemesis.cluster.system import LogClient
 from nemesis.faults.load import Load
@@ -96,7 +97,7 @@ class Workload(ABC):
     async def run(self, *, rate: float, stop: asyncio.Event) -> None:
         """Do ``rate`` operations a second until ``stop`` is set; operations that have begun are waited for."""
         pace = Pace(rate, load=self.setup.load)
-        async with asyncio.TaskGroup() as slots:
+        async with side_by_side() as slots:
             for _ in range(self.setup.concurrency):
                 slots.create_task(self.run_slot(pace, stop))
 

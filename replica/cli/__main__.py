@@ -13,6 +13,7 @@ from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.disk import dump_log
 from replica.cli.format import format_data_directory, random_id
+from replica.cli.help import Group, example
 from replica.cli.kv import kv
 from replica.cli.quorum import quorum
 from replica.cli.records import consume, offsets, produce
@@ -20,9 +21,26 @@ from replica.cli.start import start_command
 from replica.cli.tls import tls_options
 from replica.cli.topic import cluster, partition, topic
 
+SECTIONS = {
+    "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
+    "Keys and values": ("kv",),
+    "The cluster": ("cluster", "quorum", "status", "health"),
+    "A replica and its disk": ("certs", "random-id", "format", "start", "dump-log"),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="highwater")
+
+@click.group(
+    cls=Group,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog=example(
+        "export REPLICA_BOOTSTRAP=127.0.0.1:9001,127.0.0.1:9002",
+        "replica topic create orders --partitions 3",
+        "echo apples | replica produce orders",
+        "replica consume orders --timeout-ms 2000",
+    ),
+)
+@click.version_option(package_name="highwater-log")
 @tls_options
 def main() -> None:
     """Run and use the replicas of a Highwater cluster."""

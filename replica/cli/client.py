@@ -37,7 +37,9 @@ bootstrap_option = click.option(
 timeout_option = click.option(
     "--timeout-ms", type=click.IntRange(min=1), default=10_000, show_default=True, help="How long to try."
 )
-output_option = click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+output_option = click.option(
+    "--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
 
 ADVICE = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`replica topic list` shows what exists",

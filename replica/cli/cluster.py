@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.client import output_option, show
+from replica.cli.client import bootstrap_option, output_option, show
+from replica.cli.help import example
 from replica.cli.tls import tls_files
 
 if TYPE_CHECKING:
+    from replica.client.connections import Connections, Endpoint
     from replica.core.messages import DescribeReplicaResponse
-    from replica.ids import ReplicaId
-    from replica.rpc.transport import GrpcTransport
 
-_bootstrap = click.option(
-    "--bootstrap",
-    required=True,
-    multiple=True,
-    metavar="ID=HOST:PORT",
-    envvar="REPLICA_BOOTSTRAP",
-    show_envvar=True,
-    help="A replica and its address; once per replica. Nothing else is dialled.",
+_COLUMNS = (
+    "address",
+    "replica_id",
+    "role",
+    "epoch",
+    "leader_id",
+    "high_watermark",
+    "log_end_offset",
+    "flushed_end_offset",
 )
-_COLUMNS = ("replica_id", "role", "epoch", "leader_id", "high_watermark", "log_end_offset", "flushed_end_offset")
 _timeout = click.option("--timeout-ms", type=click.IntRange(min=1), default=5000, show_default=True)
 
 
-@click.command()
+@click.command(epilog=example("replica health --address 127.0.0.1:9001"))
 @click.option("--address", required=True, metavar="HOST:PORT", envvar="REPLICA_ADDRESS", show_envvar=True)
 @click.option("--service", default="", help="A service's full name: is it ready? Without: is the process alive?")
 @click.option("--timeout-ms", type=click.IntRange(min=1), default=1000, show_default=True)
@@ -46,52 +46,57 @@ def health(address: str, service: str, timeout_ms: int) -> None:
     click.echo("serving")
 
 
-@click.command()
-@_bootstrap
+@click.command(epilog=example("replica status --bootstrap 127.0.0.1:9001,127.0.0.1:9002,127.0.0.1:9003"))
+@bootstrap_option
 @output_option
 @_timeout
 def status(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
-    """Show each replica's role, epoch and offsets in the metadata log. Exits with 1 if no replica answers."""
+    """Show the role, epoch and offsets in the metadata log of each replica that is named, and dial no other.
+
+    Exits with 1 if none of them answers.
+    """
     import asyncio
 
-    from replica.rpc.addresses import InvalidAddressError, parse_entries
+    from replica.client.connections import bootstrap_endpoints
+    from replica.rpc.addresses import InvalidAddressError
 
     try:
-        rows = asyncio.run(_states(parse_entries(bootstrap), timeout_ms))
+        rows = asyncio.run(_states(bootstrap_endpoints(bootstrap), timeout_ms))
     except InvalidAddressError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.UsageError(str(error)) from error
     shown = [{column: ({"role": "unreachable"} | row).get(column) for column in _COLUMNS} for row in rows]
     show(rows if output == "json" else shown, output)
     sys.exit(0 if any(row["error"] is None for row in rows) else 1)
 
 
-async def _states(addresses: dict[ReplicaId, str], timeout_ms: int) -> list[dict[str, Any]]:
+async def _states(endpoints: tuple[Endpoint, ...], timeout_ms: int) -> list[dict[str, Any]]:
     """Ask every replica at once."""
     import asyncio
 
-    from replica.rpc.transport import GrpcTransport
+    from replica.client.connections import GrpcConnections
 
-    transport = GrpcTransport(addresses.__getitem__, tls=tls_files())
+    connections = GrpcConnections(tls=tls_files())
     try:
-        return list(await asyncio.gather(*(_state_of(transport, replica_id, timeout_ms) for replica_id in addresses)))
+        return list(await asyncio.gather(*(_state_of(connections, endpoint, timeout_ms) for endpoint in endpoints)))
     finally:
-        await transport.close()
+        await connections.close()
 
 
-async def _state_of(transport: GrpcTransport, replica_id: ReplicaId, timeout_ms: int) -> dict[str, Any]:
+async def _state_of(connections: Connections, endpoint: Endpoint, timeout_ms: int) -> dict[str, Any]:
     from replica.core.messages import DescribeReplicaRequest, DescribeReplicaResponse
     from replica.core.metadata.replay import METADATA_LOG
     from replica.errors import ErrorCode
     from replica.rpc.transport import TransportError
 
+    row: dict[str, Any] = {"address": endpoint.address, "replica_id": None}
     try:
-        state = await transport.call(replica_id, DescribeReplicaRequest(topic_partition=METADATA_LOG), timeout_ms)
+        state = await connections.call(endpoint, DescribeReplicaRequest(topic_partition=METADATA_LOG), timeout_ms)
     except TransportError as error:
-        return {"replica_id": replica_id, "error": str(error)}
+        return {**row, "error": str(error)}
     assert isinstance(state, DescribeReplicaResponse), state
     if state.error is not ErrorCode.NONE:
-        return {"replica_id": replica_id, "error": f"replica {replica_id} answered {state.error}"}
-    return {"replica_id": replica_id, "error": None, **_state_row(state)}
+        return {**row, "error": f"{endpoint} answered {state.error}"}
+    return {**row, "replica_id": state.replica_id, "error": None, **_state_row(state)}
 
 
 def _state_row(state: DescribeReplicaResponse) -> dict[str, Any]:

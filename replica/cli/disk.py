@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from replica.cli.help import example
+
 if TYPE_CHECKING:
     from replica.core.metadata.records import MetadataRecord
     from replica.records import RecordBatch
@@ -19,7 +21,7 @@ METADATA_FOLDER = "__cluster_metadata-0"
 """Where the cluster's decisions stand."""
 
 
-@click.command("dump-log")
+@click.command("dump-log", epilog=example("replica dump-log data/1/orders-0/00000000000000000000.log"))
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
     "--records/--no-records", default=None, help="Print the records too; without, only those of the metadata log."

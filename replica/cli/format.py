@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from replica.cli.help import example
 from replica.ids import ReplicaId
 
 if TYPE_CHECKING:
     from replica.voters import VoterSet
 
 
-@click.command("format")
+@click.command(
+    "format",
+    epilog=example("replica format --data-dir data/1 --cluster-id demo --replica-id 1 --standalone"),
+)
 @click.option(
     "--data-dir", required=True, type=click.Path(path_type=Path), envvar="REPLICA_DATA_DIR", help="Missing or empty."
 )
@@ -144,7 +148,7 @@ def _told(voters: VoterSet) -> str:
     return f", initial voters {','.join(map(str, voters.ids))}"
 
 
-@click.command("random-id")
+@click.command("random-id", epilog=example("replica random-id"))
 def random_id() -> None:
     """Print a fresh directory id, for `replica format`."""
     from replica.storage.meta_properties import random_directory_id

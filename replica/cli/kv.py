@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.cli.client import text
+from replica.cli.help import Group, example
 from replica.cli.kv_lease import lease
 from replica.cli.kv_options import (
     Store,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from replica.machines.key_value.results import CompareAndSetResult, OperationResult
 
 
-@click.group()
+@click.group(cls=Group)
 def kv() -> None:
     """Read and write a replicated key-value store."""
 
@@ -47,7 +48,7 @@ for _reading in (get, range_, watch, describe):
     kv.add_command(_reading)
 
 
-@kv.command()
+@kv.command(epilog=example("replica kv put color red"))
 @click.argument("key")
 @click.argument("value")
 @lease_option
@@ -60,7 +61,7 @@ def put(store: Store, key: str, value: str, lease_id: LeaseId | None, output: st
     tell(output, f"put at revision {done.revision}", revision=done.revision)
 
 
-@kv.command()
+@kv.command(epilog=example("replica kv cas color blue --expected red"))
 @click.argument("key")
 @click.argument("value")
 @click.option("--expected", metavar="VALUE", help="Put only if the key has this value.")
@@ -95,7 +96,7 @@ def cas(store: Store, key: str, value: str, output: str, **options: Any) -> None
     sys.exit(0 if done.result.succeeded else 1)
 
 
-@kv.command()
+@kv.command(epilog=example("replica kv delete color"))
 @click.argument("start", metavar="KEY | START")
 @click.argument("end", required=False)
 @prefix_option
@@ -109,7 +110,7 @@ def delete(store: Store, start: str, end: str | None, is_prefix: bool, output: s
     tell(output, f"deleted {deleted}, revision {done.revision}", revision=done.revision, deleted=deleted)
 
 
-@kv.command()
+@kv.command(epilog=example("replica kv incr visits --by 2"))
 @click.argument("key")
 @click.option(
     "--by",
@@ -127,7 +128,7 @@ def incr(store: Store, key: str, delta: int, output: str) -> None:
     tell(output, str(done.result.number), revision=done.revision, number=done.result.number)
 
 
-@kv.command()
+@kv.command(epilog=example("replica kv txn --if 'version(color) = 0' --then 'put color red' --else 'get color'"))
 @click.option("--if", "comparisons", multiple=True, metavar="COMPARISON", help='Such as value("a") = "1".')
 @click.option("--then", "then", multiple=True, metavar="OPERATION", help="Such as put a 2; done if all hold.")
 @click.option("--else", "otherwise", multiple=True, metavar="OPERATION", help="Done if not.")
@@ -192,7 +193,7 @@ def _operation_row(result: OperationResult) -> dict[str, Any]:
             return {"type": "range", "found": [key_row(each) for each in found], "more": more, "told": told}
 
 
-@kv.command()
+@kv.command(epilog=example("replica kv compact 7"))
 @click.argument("revision", type=number)
 @output_option
 @store_options

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replica.cli.client import text
+from replica.cli.help import Group, example
 from replica.cli.kv_options import Store, number, output_option, read_options, store_options, tell
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 _lease_argument = click.argument("lease_id", metavar="ID", type=number)
 
 
-@click.group()
+@click.group(cls=Group)
 def lease() -> None:
     """Grant, keep alive, end and show leases."""
 
 
-@lease.command()
+@lease.command(epilog=example("replica kv lease grant 60000"))
 @click.argument("ttl_ms", metavar="TTL_MS", type=number)
 @output_option
 @store_options
@@ -31,7 +32,7 @@ def grant(store: Store, ttl_ms: int, output: str) -> None:
     tell(output, str(done.result.lease_id), lease_id=done.result.lease_id, ttl_ms=done.result.ttl_ms)
 
 
-@lease.command("keep-alive")
+@lease.command("keep-alive", epilog=example("replica kv lease keep-alive 7"))
 @_lease_argument
 @output_option
 @store_options
@@ -41,7 +42,7 @@ def keep_alive(store: Store, lease_id: LeaseId, output: str) -> None:
     tell(output, f"lives for {done.result.ttl_ms} ms", lease_id=lease_id, ttl_ms=done.result.ttl_ms)
 
 
-@lease.command()
+@lease.command(epilog=example("replica kv lease revoke 7"))
 @_lease_argument
 @output_option
 @store_options
@@ -52,7 +53,7 @@ def revoke(store: Store, lease_id: LeaseId, output: str) -> None:
     tell(output, f"deleted {deleted}, revision {done.revision}", revision=done.revision, deleted=deleted)
 
 
-@lease.command("describe")
+@lease.command("describe", epilog=example("replica kv lease describe 7"))
 @_lease_argument
 @output_option
 @read_options

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 group_option = click.option(
     "--group", default="kv", show_default=True, metavar="NAME", help="The group that runs the key-value store."
 )
-output_option = click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+output_option = click.option(
+    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 number = click.IntRange(min=1, max=(1 << 63) - 1)
 """Revisions, leases and limits."""
 lease_option = click.option("--lease", "lease_id", type=number, metavar="ID", help="Ends with it.")

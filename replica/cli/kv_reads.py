@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.cli.client import text
+from replica.cli.help import example
 from replica.cli.kv_options import (
     Store,
     key_row,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from replica.machines.key_value.results import Event
 
 
-@click.command()
+@click.command(epilog=example("replica kv get color"))
 @click.argument("key")
 @revision_option
 @output_option
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @store_options
 def get(store: Store, key: str, revision: int | None, output: str, read_from: ReadFrom) -> None:
     """Print the value of KEY. Exits with 1 if there is no such key."""
-    answer = store.run(lambda client: client.get(fsencode(key), revision=revision, read_from=read_from))
+    answer = store.run(lambda client: client.get_revised(fsencode(key), revision=revision, read_from=read_from))
     found = answer.result.found
     if found is None:
         raise click.ClickException(f"there is no key {key!r} at revision {revision or answer.revision}")
@@ -46,7 +47,7 @@ def get(store: Store, key: str, revision: int | None, output: str, read_from: Re
         click.echo(found.value)
 
 
-@click.command("range")
+@click.command("range", epilog=example("replica kv range --prefix co"))
 @click.argument("start", metavar="[KEY | START]", default="")
 @click.argument("end", required=False)
 @prefix_option
@@ -94,7 +95,7 @@ def line_of(found: KeyValue, output: str = "text", *, keys_only: bool = False) -
     return text(found.key) if keys_only else f"{text(found.key)}\t{text(found.value)}"
 
 
-@click.command()
+@click.command(epilog=example("replica kv watch --prefix co --from-revision 1 --max-events 2"))
 @click.argument("start", metavar="[KEY | START]", default="")
 @click.argument("end", required=False)
 @prefix_option
@@ -144,7 +145,7 @@ def _event_line(event: Event, output: str) -> str:
     return f"{event.mod_revision}\tput\t{text(event.key)}\t{text(event.value)}"
 
 
-@click.command()
+@click.command(epilog=example("replica kv describe"))
 @output_option
 @read_options
 @store_options

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.cli.client import bootstrap_option, output_option, run, show, timeout_option, view_config
+from replica.cli.help import Group, example
 from replica.cli.voters import add_voter, remove_voter
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from replica.ids import Offset
 
 
-@click.group()
+@click.group(cls=Group)
 def quorum() -> None:
     """Look at the quorum of a group, move its leadership, and change who votes."""
 
 
-@quorum.command()
+@quorum.command(epilog=example("replica quorum describe --group kv"))
 @click.option("--group", metavar="NAME", help="Of this group; without, of the cluster's metadata.")
 @bootstrap_option
 @output_option
@@ -54,7 +55,7 @@ def describe(group: str | None, bootstrap: tuple[str, ...], output: str, timeout
     show(rows, output)
 
 
-@quorum.command()
+@quorum.command(epilog=example("replica quorum transfer --to 2"))
 @click.option("--group", metavar="NAME", help="Of this group; without, of the cluster's metadata.")
 @click.option("--to", "target", type=click.IntRange(min=0), required=True, metavar="ID", help="The voter to lead.")
 @bootstrap_option

@@ -24,6 +24,7 @@ from replica.cli.client import (
     timeout_option,
     view_config,
 )
+from replica.cli.help import example
 from replica.ids import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ CONSUME_CHECK_MIN_MS = 1000
 POLL_MS = 60_000
 
 
-@click.command()
+@click.command(epilog=example("printf 'alice:apples\\nbob:pears\\n' | replica produce orders --key-separator :"))
 @click.argument("topic")
 @bootstrap_option
 @click.option("--partition", type=click.IntRange(min=0), help="Write to this one; without, by key.")
@@ -147,7 +148,7 @@ async def _tell(number: int, delivery: Delivery, *, quiet: bool) -> int:
     return 0
 
 
-@click.command()
+@click.command(epilog=example("replica consume orders --from beginning --timeout-ms 2000"))
 @click.argument("topic")
 @bootstrap_option
 @click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this; once per one.")
@@ -162,7 +163,8 @@ async def _tell(number: int, delivery: Delivery, *, quiet: bool) -> int:
 @click.option("--max-messages", type=click.IntRange(min=1), help="Stop after this many.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop when nothing came for so long; without, go on.")
 @click.option(
-    "--output",
+    "--format",
+    "output",
     type=click.Choice(["text", "value", "json"]),
     default="text",
     show_default=True,
@@ -288,7 +290,7 @@ def _text(content: bytes | None) -> str | None:
     return None if content is None else text(content)
 
 
-@click.command()
+@click.command(epilog=example("replica offsets orders"))
 @click.argument("topic")
 @bootstrap_option
 @output_option

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.cli.help import Command, Sections, example
 from replica.cli.tls import tls_files
 from replica.core.config import (
     BrokerConfig,
@@ -41,6 +42,16 @@ _PARTS: Mapping[_Part, str] = MappingProxyType(
     {QuorumConfig: "", BrokerConfig: "", ControllerConfig: "", MetadataConfig: "", GroupConfig: "group_"}
 )
 """The parts of the core, and what the names of their options begin with."""
+
+_HEADINGS: Mapping[_Part, str] = MappingProxyType(
+    {
+        QuorumConfig: "Quorum logs",
+        BrokerConfig: "Partitions and the broker",
+        ControllerConfig: "The controller",
+        MetadataConfig: "The cluster's metadata",
+        GroupConfig: "Groups of state machines",
+    }
+)
 
 _HELP: Mapping[str, str] = MappingProxyType(
     {
@@ -90,7 +101,20 @@ def start_command(
         files = None if make_files is None else make_files()
         sys.exit(serve(options, rules=rules, files=files, clocks=None if make_clocks is None else make_clocks()))
 
-    return click.Command("start", callback=start, params=[*_server_params(), *_core_params()], help=start.__doc__)
+    params = [*_server_params(), *_core_params()]
+    epilog = example("replica start --data-dir data/1 --listen 127.0.0.1:9001")
+    return Command("start", callback=start, params=params, help=start.__doc__, epilog=epilog, sections=_sections())
+
+
+def _sections() -> Sections:
+    """The options that nobody can do without or that many want, and those of each part of the core."""
+    parts = {part: [_PARTS[part] + field.name for field in fields(part)] for part in _PARTS}
+    placed: set[str] = set()
+    sections: dict[str, list[str]] = {"This replica": [str(parameter.name) for parameter in _server_params()]}
+    for part, names in parts.items():
+        sections[_HEADINGS[part]] = [name for name in names if name not in placed]
+        placed.update(names)
+    return sections
 
 
 def server_options_from(values: dict[str, Any]) -> ServerOptions:

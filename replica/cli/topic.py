@@ -17,6 +17,7 @@ from replica.cli.client import (
     timeout_option,
     with_admin,
 )
+from replica.cli.help import Group, example
 from replica.cli.topic_reassign import reassign, reassignments, replica_ids
 from replica.cli.topic_waiting import ReplicaEnds, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX, ReplicaId
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from replica.core.metadata.image import TopicImage
 
 
-@click.group()
+@click.group(cls=Group)
 def topic() -> None:
     """Create, show, change, move and delete topics."""
 
@@ -36,7 +37,10 @@ topic.add_command(reassign)
 topic.add_command(reassignments)
 
 
-@topic.command("create")
+@topic.command(
+    "create",
+    epilog=example("replica topic create orders --partitions 3 --replication-factor 3 --config min.insync.replicas=2"),
+)
 @click.argument("name")
 @bootstrap_option
 @click.option("--partitions", type=click.IntRange(min=1), help="How many; the cluster's default without it.")
@@ -75,7 +79,7 @@ def topic_create(
     click.echo(f"created {name} with id {topic_id}")
 
 
-@topic.command("list")
+@topic.command("list", epilog=example("replica topic list"))
 @bootstrap_option
 @output_option
 @timeout_option
@@ -85,7 +89,7 @@ def topic_list(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None
     show([_topic_row(image) for image in sorted(described.topics, key=lambda image: image.name)], output)
 
 
-@topic.command("describe")
+@topic.command("describe", epilog=example("replica topic describe orders"))
 @click.argument("name")
 @bootstrap_option
 @output_option
@@ -113,7 +117,7 @@ def topic_describe(name: str, bootstrap: tuple[str, ...], output: str, timeout_m
         click.echo("\n" + "\n".join(waiting_lines(name, number, image.partitions[number], ends)))
 
 
-@topic.command("alter")
+@topic.command("alter", epilog=example("replica topic alter orders --config min.insync.replicas=1"))
 @click.argument("name")
 @bootstrap_option
 @click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A new value; once per setting.")
@@ -130,7 +134,7 @@ def topic_alter(
     click.echo(f"altered {name}")
 
 
-@topic.command("delete")
+@topic.command("delete", epilog=example("replica topic delete orders"))
 @click.argument("name")
 @bootstrap_option
 @timeout_option
@@ -140,7 +144,9 @@ def topic_delete(name: str, bootstrap: tuple[str, ...], timeout_ms: int) -> None
     click.echo(f"deleted {name}")
 
 
-@topic.command("delete-records")
+@topic.command(
+    "delete-records", epilog=example("replica topic delete-records orders --partition 0 --before-offset 100")
+)
 @click.argument("name")
 @bootstrap_option
 @click.option("--partition", "number", type=click.IntRange(min=0), required=True, help="Of which partition.")
@@ -169,12 +175,12 @@ def topic_delete_records(
     click.echo(f"{name}-{number} begins at offset {low_watermark}")
 
 
-@click.group()
+@click.group(cls=Group)
 def partition() -> None:
     """Move the leadership of partitions."""
 
 
-@partition.command("elect-leader")
+@partition.command("elect-leader", epilog=example("replica partition elect-leader orders 0"))
 @click.argument("topic_name", metavar="TOPIC")
 @click.argument("number", metavar="PARTITION", type=click.IntRange(min=0))
 @bootstrap_option
@@ -207,12 +213,12 @@ def elect_leader(
     click.echo(f"{topic_name}-{number} has a new leader")
 
 
-@click.group()
+@click.group(cls=Group)
 def cluster() -> None:
     """Look at the cluster, and forget brokers that are gone."""
 
 
-@cluster.command("describe")
+@cluster.command("describe", epilog=example("replica cluster describe"))
 @bootstrap_option
 @output_option
 @timeout_option
@@ -230,7 +236,7 @@ def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -
     show(brokers, output)
 
 
-@cluster.command("unregister")
+@cluster.command("unregister", epilog=example("replica cluster unregister --broker-id 4"))
 @bootstrap_option
 @click.option("--broker-id", type=click.IntRange(min=0), required=True, help="A broker that is gone for good.")
 @timeout_option

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replica.cli.client import bootstrap_option, output_option, show, timeout_option, with_admin
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from replica.client.admin import Admin
@@ -25,7 +26,7 @@ def replica_ids(entry: str) -> list[int]:
         raise click.UsageError(f"--assignment {entry!r} is not a list of broker ids (for example 1,2,3)") from None
 
 
-@click.command()
+@click.command(epilog=example("replica topic reassign orders --assignment 3,2,1 --partition 0"))
 @click.argument("name", metavar="TOPIC")
 @bootstrap_option
 @click.option(
@@ -99,7 +100,7 @@ async def _moving(admin: Admin, name: str, numbers: tuple[int, ...]) -> list[Top
     return moving
 
 
-@click.command()
+@click.command(epilog=example("replica topic reassignments"))
 @click.argument("names", metavar="[TOPIC]...", nargs=-1)
 @bootstrap_option
 @output_option

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replica.cli.client import bootstrap_option, run, timeout_option, view_config
+from replica.cli.help import example
 
 if TYPE_CHECKING:
     from replica.ids import ReplicaId
@@ -27,7 +28,7 @@ _log_option = click.option(
 )
 
 
-@click.command("add-voter")
+@click.command("add-voter", epilog=example("replica quorum add-voter --log __cluster_metadata --voter 4"))
 @_log_option
 @click.option("--voter", required=True, metavar="ID[=HOST:PORT]", help="The new voter, and where others reach it.")
 @click.option("--directory-id", metavar="ID", help="Of its disk; without, it is asked.")
@@ -63,7 +64,7 @@ def add_voter(
     _change_each(logs, change)
 
 
-@click.command("remove-voter")
+@click.command("remove-voter", epilog=example("replica quorum remove-voter --log __cluster_metadata --voter 4"))
 @_log_option
 @click.option("--voter", "replica_id", type=click.IntRange(min=0), required=True, metavar="ID")
 @click.option("--directory-id", metavar="ID", help="On this disk alone, as `describe` shows it.")

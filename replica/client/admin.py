@@ -205,6 +205,10 @@ class Admin(Closing):
             for topic_partition, offset in offsets.items()
         }
 
+    async def list_topics(self, *, timeout_ms: int | None = None) -> list[str]:
+        """The names of all topics. Raises ClusterUnreachableError."""
+        return sorted(topic.name for topic in (await self.describe_cluster(timeout_ms=timeout_ms)).topics)
+
     async def describe_cluster(
         self, topics: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> DescribeClusterResponse:

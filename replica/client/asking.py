@@ -13,7 +13,7 @@ from typing import TypeVar
 from replica.client.clock import Backoff, Deadline
 from replica.client.failures import AdminError, ClusterUnreachableError
 from replica.errors import ErrorCode
-from replica.rpc.transport import NotAppliedError, TransportError
+from replica.rpc.transport import NotAppliedError, RefusedError, TransportError
 
 AnswerT = TypeVar("AnswerT")
 
@@ -43,6 +43,9 @@ RETRIABLE = NEEDS_NEW_VIEW | {
 }
 """Errors that pass, here or at another replica."""
 
+REFUSED_MS_MAX = 5000
+"""How long a client goes on that has never met its cluster, and whom every address refuses: it may just be starting."""
+
 DOUBT = "; an earlier attempt, whose answer was lost, may have done it"
 
 
@@ -50,18 +53,25 @@ DOUBT = "; an earlier attempt, whose answer was lost, may have done it"
 class Failed:
     """An attempt that came to nothing: why, and with which code, if one was answered.
 
-    ``may_be_done`` if it was sent and may have been carried out; ``unreachable`` if not even whom to ask could be
-    learned; ``no_such_group`` if everybody has answered, and nobody has the group. ``is_final`` if another attempt
-    would be in vain; ``at_once`` if it need not wait, since this one was told whom to ask.
+    ``refused`` if nobody listens at any address that was given, and the cluster was never met. ``may_be_done`` if it
+    was sent and may have been carried out; ``unreachable`` if not even whom to ask could be learned; ``no_such_group``
+    if everybody has answered, and nobody has the group. ``is_final`` if another attempt would be in vain; ``at_once``
+    if it need not wait, since this one was told whom to ask.
     """
 
     reason: str
     error: ErrorCode | None = None
+    refused: bool = False
     may_be_done: bool = False
     unreachable: bool = False
     no_such_group: bool = False
     is_final: bool = False
     at_once: bool = False
+
+
+def is_refused(error: TransportError) -> bool:
+    """Whether nobody listens where somebody was asked."""
+    return isinstance(error, RefusedError)
 
 
 def unanswered(error: TransportError) -> Failed:
@@ -85,14 +95,15 @@ async def repeated(
 
     Returns how the last attempt has ended, and whether an earlier one may have been carried out.
     """
-    in_doubt = False
+    in_doubt, only_refused = False, True
     while True:
         answer = await attempt()
         if not isinstance(answer, Failed) or answer.is_final:
             return answer, in_doubt
         if not answer.at_once:
             await deadline.pause(backoff.next_ms())
-        if deadline.is_over():
-            reason = f"{late} within {deadline.timeout_ms} ms; last: {answer.reason}"
+        only_refused &= answer.refused
+        if deadline.is_over() or (only_refused and deadline.spent_ms() >= REFUSED_MS_MAX):
+            reason = f"{late} within {min(deadline.spent_ms(), deadline.timeout_ms)} ms; last: {answer.reason}"
             return replace(answer, reason=reason), in_doubt
         in_doubt |= answer.may_be_done

@@ -67,6 +67,10 @@ class Deadline:
         left_ms = max(1, self._end_ms - self._clock.now_ms())
         return left_ms if at_most_ms is None else min(left_ms, at_most_ms)
 
+    def spent_ms(self) -> int:
+        """How much of the time has passed."""
+        return self.timeout_ms - (self._end_ms - self._clock.now_ms())
+
     def is_over(self) -> bool:
         """Whether the time is up."""
         return self._clock.now_ms() >= self._end_ms

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from replica.bounds import TEXT_BYTES_MAX
+from replica.client.asking import REFUSED_MS_MAX, Failed, is_refused
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock
 from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
@@ -103,6 +104,11 @@ class ClusterView:
         return self._brokers
 
     @property
+    def was_met(self) -> bool:
+        """Whether any broker has ever described the cluster."""
+        return self._metadata_offset is not None
+
+    @property
     def controller(self) -> CurrentLeader | None:
         """The active controller, as the last broker knew that described the cluster."""
         return self._controller
@@ -185,9 +191,12 @@ class ClusterView:
         return [endpoint for endpoint in (*known, *self._bootstrap, *fenced) if endpoint is not None]
 
     async def describe(self, topics: tuple[str, ...] | None, deadline: Deadline) -> DescribeClusterResponse:
-        """Have any broker describe the cluster. Raises ClusterUnreachableError with what the last one said."""
+        """Have any broker describe the cluster. Raises ClusterUnreachableError with what the last one said: when the
+        time is up, or sooner if nobody has listened anywhere from the beginning.
+        """
         request = DescribeClusterRequest(topics=topics, cluster_id=self.config.cluster_id)
         backoff = self.config.backoff()
+        only_refused = not self.was_met
         while True:
             for _ in self._endpoints():
                 endpoint = self.endpoint_in_turn()
@@ -196,15 +205,17 @@ class ClusterView:
                     if self._learn(topics, answer):
                         self._turn -= 1  # Who is not behind is asked next time as well.
                     return answer
-                if deadline.is_over():
+                only_refused &= answer.refused
+                if deadline.is_over() or (only_refused and deadline.spent_ms() >= REFUSED_MS_MAX):
+                    spent_ms = min(deadline.spent_ms(), deadline.timeout_ms)
                     raise ClusterUnreachableError(
-                        f"nobody described the cluster within {deadline.timeout_ms} ms; last: {answer}"
+                        f"nobody described the cluster within {spent_ms} ms; last: {answer.reason}"
                     )
             await deadline.pause(backoff.next_ms())
 
     async def _described_by(
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
-    ) -> DescribeClusterResponse | str:
+    ) -> DescribeClusterResponse | Failed:
         """Have one broker tell all, page after page; or say why it did not.
 
         What all of it is known to be as new as is the oldest page.
@@ -212,9 +223,9 @@ class ClusterView:
         whole = await self._page_of(endpoint, request, deadline)
         while isinstance(whole, DescribeClusterResponse) and whole.next_cursor is not None:
             if deadline.is_over():
-                return f"{endpoint}: not all was told in time"
+                return Failed(reason=f"{endpoint}: not all was told in time")
             page = await self._page_of(endpoint, replace(request, cursor=whole.next_cursor), deadline)
-            if isinstance(page, str):
+            if isinstance(page, Failed):
                 return page
             whole = replace(
                 whole,
@@ -226,20 +237,20 @@ class ClusterView:
 
     async def _page_of(
         self, endpoint: Endpoint, request: DescribeClusterRequest, deadline: Deadline
-    ) -> DescribeClusterResponse | str:
+    ) -> DescribeClusterResponse | Failed:
         try:
             answer = await self.connections.call(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
         except MalformedRequestError as error:
             raise ClusterUnreachableError(str(error), error=ErrorCode.INVALID_REQUEST) from error
         except TransportError as error:
-            return str(error)
+            return Failed(reason=str(error), refused=is_refused(error))
         assert isinstance(answer, DescribeClusterResponse), answer
         if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
             raise ClusterUnreachableError(
                 f"{endpoint} is not of cluster {self.config.cluster_id}; check the bootstrap addresses",
                 error=answer.error,
             )
-        return answer if answer.error is ErrorCode.NONE else f"{endpoint}: {answer.error}"
+        return answer if answer.error is ErrorCode.NONE else Failed(reason=f"{endpoint}: {answer.error}")
 
     # --- learning ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ dealt with, and seeks there. Source: Kafka's ``KafkaConsumer``; KIP-320.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from replica.client.clock import Clock, Deadline
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ValueT = TypeVar("ValueT")
+ITERATION_MS = 10_000
+"""So often an iteration that waits looks whether anything is assigned still."""
 
 
 class Consumer(Closing):
@@ -129,8 +131,36 @@ class Consumer(Closing):
         Raises LogTruncatedError, OffsetOutOfRangeError, NoOffsetError, UnreadableBatchError, or ReadFailedError where a
         partition could not be read for as long as a call may take. The position stays; the next ``poll`` tries again.
         """
-        polled = await self._poll(timeout_ms, self._config.max_poll_records)
-        return [record for each in polled for record in each.records()]
+        return self._deserialized(await self._poll(timeout_ms, self._config.max_poll_records))
+
+    async def __aiter__(self) -> AsyncGenerator[ConsumerRecord, None]:
+        """Every record of the assigned partitions as it comes, for ever; raises as ``poll``.
+
+        The position is that behind the last record, so that whoever leaves the loop goes on where it was left.
+        """
+        while True:
+            if not self._readings:
+                raise RuntimeError("nothing is assigned: say by assign() which partitions are to be read")
+            for record in self._deserialized(await self._poll(ITERATION_MS, 1)):
+                yield record
+
+    def _deserialized(self, polled: Sequence[PolledRecords]) -> list[ConsumerRecord]:
+        """The records in front of the first that cannot be deserialized; raises what the first of all raises."""
+        records = [record for each in polled for record in each.records()]
+        if not self._config.deserializes:
+            return records
+        given: list[ConsumerRecord] = []
+        for record in records:
+            try:
+                given.append(self._config.deserialized(record))
+            except Exception:
+                left = records[len(given) :]
+                for name in {each.topic_partition for each in left}:
+                    self.seek(name, min(each.offset for each in left if each.topic_partition == name))
+                if not given:
+                    raise
+                break
+        return given
 
     async def poll_batches(self, timeout_ms: int = 1000) -> list[PolledRecords]:
         """The same as columns, without an object for a record: all that was fetched, however many they are.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from replica.client.reading import OffsetReset
+from replica.client.values import ConsumerRecord
 
+Deserializer = Callable[[bytes], Any]
+"""Makes a key or a value of bytes."""
 FETCH_MAX_WAIT_MS = 500
 IDLE_WAIT_MS = 30_000
 
@@ -21,6 +26,9 @@ class ConsumerConfig:
     ``fetch_max_wait_ms`` is how long a broker may hold back what there is for want of ``fetch_min_bytes``: by default
     Kafka's 500. Where a single byte is enough nothing is held back, and a consumer that has read everything asks anew
     every 30 s only: a thousand of them are no load.
+
+    ``key_deserializer`` and ``value_deserializer`` make what records have as ``key`` and ``value`` of their bytes,
+    where there are any; what they raise, ``poll`` raises, and stays in front of that record. Columns stay bytes.
     """
 
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
@@ -30,6 +38,8 @@ class ConsumerConfig:
     max_partition_fetch_bytes: int = 1 << 20
     max_poll_records: int = 500
     client_rack: str | None = None
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
 
     def __post_init__(self) -> None:
         for name in ("fetch_min_bytes", "fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_records"):
@@ -37,6 +47,20 @@ class ConsumerConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
         if self.fetch_max_wait_ms is not None and self.fetch_max_wait_ms < 0:
             raise ValueError(f"fetch_max_wait_ms is {self.fetch_max_wait_ms}; it must not be below 0")
+
+    def deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
+        """The same record with the key and the value that its bytes mean."""
+        key, value = record.key, record.value
+        if self.key_deserializer is not None and key is not None:
+            key = self.key_deserializer(key)
+        if self.value_deserializer is not None and value is not None:
+            value = self.value_deserializer(value)
+        return record._replace(key=key, value=value)
+
+    @property
+    def deserializes(self) -> bool:
+        """Whether records have anything but bytes."""
+        return self.key_deserializer is not None or self.value_deserializer is not None
 
     @property
     def wait_ms(self) -> int:

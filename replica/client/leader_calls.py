@@ -112,7 +112,8 @@ class LeaderCalls:
             try:
                 await self._view.refresh(deadline)
             except ClusterUnreachableError as error:
-                return Failed(reason=str(error), error=error.error, unreachable=True, is_final=error.error is not None)
+                is_final = error.error is not None or not self._view.was_met
+                return Failed(reason=str(error), error=error.error, unreachable=True, is_final=is_final)
             self._stale.discard(topic_partition)
         leader = self._view.leader(topic_partition)
         if leader is None:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
+from typing import Any
 
 from replica.client.accumulator import RecordAccumulator, record_bytes_bound
 from replica.client.arrow_columns import Rows, Times, column_of, times_of
@@ -27,6 +28,7 @@ from replica.client.partitioner import STICKY_BYTES, Partitioner
 from replica.client.producer_config import ProducerConfig
 from replica.client.producer_values import BufferFullError, RecordTooLargeError
 from replica.client.sender import Sender
+from replica.client.values import RecordMetadata
 from replica.core.metadata.image import TopicImage
 from replica.ids import TopicPartition
 from replica.records import HEADER_BYTES, Header, RecordColumns, check_record
@@ -80,6 +82,7 @@ class Producer(Closing):
     ) -> None:
         self._config = config or ProducerConfig()
         self._view = ClusterView(bootstrap, view_config, connections=connections, clock=clock)
+        self._serializes = self._config.serializes
         self._accumulator = RecordAccumulator(self._config)
         self._random = random or Random()
         self._routes: dict[str, Route] = {}
@@ -91,9 +94,9 @@ class Producer(Closing):
     def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Any,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         partition: int | None = None,
         headers: Iterable[Header] = (),
         timestamp_ms: int | None = None,
@@ -101,6 +104,7 @@ class Producer(Closing):
     ) -> Delivery:
         """Hand over one record; awaited, what is returned tells what becomes of it.
 
+        Value and key are bytes or None, or what the serializers of the configuration make bytes of.
         Equal keys go to the same partition as long as the topic has as many partitions. ``on_delivery`` gets the
         record's outcome as well. A record for a topic that is not known yet waits for it, ``max_block_ms`` at most.
 
@@ -110,6 +114,8 @@ class Producer(Closing):
         """
         if not self._sender.is_alive:
             self._sender.check_alive()
+        if self._serializes:
+            key, value = self._config.serialized(key, value)
         headers = tuple(headers)
         check_record(key, value, headers, timestamp_ms)
         if type(topic) is not str or (partition is not None and type(partition) is not int):
@@ -129,6 +135,14 @@ class Producer(Closing):
         if on_delivery is not None:
             delivery.tell(on_delivery)
         return delivery
+
+    async def send_and_wait(self, topic: str, value: Any, **options: Any) -> RecordMetadata:
+        """Write one record and say where it stands; ``options`` are those of ``send``.
+
+        Waits for room first. Raises NotWrittenError or OutcomeUnknownError.
+        """
+        await self.ready()
+        return await self.send(topic, value, **options)
 
     def send_many(
         self,

@@ -5,11 +5,15 @@ Source: Kafka's ``ProducerConfig``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from replica.records import Compression
 
+Serializer = Callable[[Any], bytes]
+"""Makes bytes of a key or a value."""
 MAX_IN_FLIGHT = 5
 """A leader remembers so many batches of a producer: with more in flight it could not tell each repetition."""
 
@@ -34,6 +38,7 @@ class ProducerConfig:
     no batch waits to be full while nothing is in flight. ``max_block_ms`` bounds how long a record waits for its topic
     to be known, and ``ready`` for room in the buffer; ``delivery_timeout_ms`` all that comes after, from a batch's
     first record on. A batch lingers for ``linger_ms`` only while another of its partition is in flight.
+    ``key_serializer`` and ``value_serializer`` make bytes of what ``send`` is given, but for None.
     """
 
     acks: Acks = Acks.ALL
@@ -49,6 +54,8 @@ class ProducerConfig:
     delivery_timeout_ms: int = 120_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1000
+    key_serializer: Serializer | None = None
+    value_serializer: Serializer | None = None
 
     def __post_init__(self) -> None:
         if self.enable_idempotence and self.acks is not Acks.ALL:
@@ -81,6 +88,19 @@ class ProducerConfig:
         return self.acks is Acks.ALL if self.enable_idempotence is None else self.enable_idempotence
 
     @property
+    def serializes(self) -> bool:
+        """Whether keys or values are anything but bytes."""
+        return self.key_serializer is not None or self.value_serializer is not None
+
+    def serialized(self, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        """A record's key and value as bytes."""
+        return _serialized(key, self.key_serializer), _serialized(value, self.value_serializer)
+
+    @property
     def batch_bytes(self) -> int:
         """How large a batch gets, before compression; a record that is larger goes alone."""
         return min(self.batch_size, self.max_request_size)
+
+
+def _serialized(content: Any, serializer: Serializer | None) -> Any:
+    return content if content is None or serializer is None else serializer(content)

@@ -160,6 +160,7 @@ class Admin(Front[admin.Admin]):
     alter_partition_reassignments = _waits(admin.Admin.alter_partition_reassignments)
     list_partition_reassignments = _waits(admin.Admin.list_partition_reassignments)
     unregister_broker = _waits(admin.Admin.unregister_broker)
+    list_topics = _waits(admin.Admin.list_topics)
     describe_cluster = _waits(admin.Admin.describe_cluster)
     describe_replicas = _waits(admin.Admin.describe_replicas)
     describe_topic = _waits(admin.Admin.describe_topic)

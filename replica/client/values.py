@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replica.ids import Epoch, Offset, TopicPartition
 from replica.records import Header
@@ -24,15 +24,16 @@ class RecordMetadata(NamedTuple):
 class ConsumerRecord(NamedTuple):
     """A committed record. ``offset + 1`` and ``leader_epoch`` are what to keep in order to go on behind it.
 
-    A tuple for the same reason.
+    ``key`` and ``value`` are bytes or None, or what the consumer's deserializers make of them. A tuple for the same
+    reason.
     """
 
     topic_partition: TopicPartition
     offset: Offset
     leader_epoch: Epoch
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: tuple[Header, ...] = ()
 
 

@@ -11,5 +11,9 @@ class NotAppliedError(TransportError):
     """No answer came, and the request certainly was not carried out: never sent, or refused at the door."""
 
 
+class RefusedError(NotAppliedError):
+    """The connection was refused at once: nobody listens there."""
+
+
 class MalformedRequestError(NotAppliedError):
     """The other side takes no such request: a field breaks a rule or a bound. To repeat it is in vain."""

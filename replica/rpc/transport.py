@@ -27,7 +27,7 @@ from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
 from replica.rpc.codec import MalformedMessageError, method_of
-from replica.rpc.failures import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.failures import MalformedRequestError, NotAppliedError, RefusedError, TransportError
 from replica.rpc.gathering import Gathering
 from replica.rpc.tls import TlsError, TlsFiles
 
@@ -38,6 +38,7 @@ __all__ = [
     "LostConnection",
     "MalformedRequestError",
     "NotAppliedError",
+    "RefusedError",
     "TransportError",
 ]
 
@@ -265,7 +266,7 @@ class GrpcTransport:
         except TimeoutError:
             raise NotAppliedError(f"replica {replica_id} could not be reached within {timeout_ms} ms") from None
         if state is not grpc.ChannelConnectivity.READY:
-            raise NotAppliedError(f"replica {replica_id} at {peer.address} refuses connections")
+            raise RefusedError(f"replica {replica_id} at {peer.address} refuses connections")
 
 
 def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> TransportError:

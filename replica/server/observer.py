@@ -249,7 +249,15 @@ class ReplicaObserver:
     def _on_truncated(self, log: TopicPartition, end_offset: Offset) -> None:
         from_offset, self._end_offsets[log] = self._end_offsets[log], end_offset
         self._metrics.truncations.labels(*labels_of(log)).inc()
-        self._logger.info("log_truncated", log=str(log), from_offset=from_offset, end_offset=end_offset)
+        view = self._view.logs.get(log) or self._view.partitions.get(log)
+        self._logger.info(
+            "log_truncated",
+            log=str(log),
+            from_offset=from_offset,
+            end_offset=end_offset,
+            epoch=None if view is None else view.leader_epoch,
+            leader_id=None if view is None else view.leader_id,
+        )
 
     def _on_debug(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
         self._logger.debug(

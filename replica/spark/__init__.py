@@ -5,7 +5,7 @@ source; ``planning``, which is arithmetic on offsets. ``logs`` asks the cluster 
 is what was read; on it stand ``batch_plan`` and ``stream_plan`` with its ``stream_offsets`` (what a checkpoint keeps).
 ``piece_reader`` brings the records of one task, ``columns`` makes Arrow of them and rows of Arrow, ``record_writer``
 writes. ``blocking`` runs all that to its end where Spark calls. Up to here nothing knows Spark: ``source``,
-``stream`` and ``sink`` are what Spark sees, ``repeats`` works on DataFrames.
+``stream`` and ``sink`` are what Spark sees, ``repeats`` works on DataFrames, ``worker_python`` looks after workers.
 
 pyspark is imported by those last four and inside functions of this module. Spark pickles the classes to its workers by
 name: the distribution must be installed there, or shipped.
@@ -22,9 +22,14 @@ __all__ = ["deduplicated", "register", "write_batch"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("highwater")`` known to a session."""
-    from replica.spark.source import HighwaterDataSource
+    """Make ``format("highwater")`` known to a session, whose workers run this Python unless another was chosen.
 
+    Raises WorkerPythonError where that one lacks this distribution.
+    """
+    from replica.spark.source import HighwaterDataSource
+    from replica.spark.worker_python import choose_worker_python
+
+    choose_worker_python(spark)
     spark.dataSource.register(HighwaterDataSource)
 
 

@@ -71,7 +71,8 @@ class TopicLogs(Closing):
         except ClusterUnreachableError as error:
             raise UnreachableError(f"no broker of {self._servers} answers: {error}") from error
         except UnknownTopicError as error:
-            raise PartitionUnreadableError(f"topic {topic} does not exist on {self._servers}") from error
+            told = f"topic {topic} does not exist on {self._servers}; create it: replica topic create {topic}"
+            raise PartitionUnreadableError(told) from error
         names = tuple(TopicPartition(topic, number) for number in sorted(image.partitions))
         return TopicLayout(topic_id=image.topic_id, partitions=names)
 

@@ -23,7 +23,13 @@ from pyspark.sql.types import (
 from replica.spark.batch_plan import batch_pieces
 from replica.spark.blocking import ask_once, read_piece
 from replica.spark.errors import ColumnError
-from replica.spark.options import ReadOptions, batch_read_options, stream_read_options, write_options
+from replica.spark.options import (
+    ReadOptions,
+    WriteOptions,
+    batch_read_options,
+    stream_read_options,
+    write_options,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,16 +75,22 @@ class HighwaterDataSource(DataSource):
         return StreamReader(stream_read_options(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Plan a write of a table. Raises OptionError, ColumnError."""
+        """Plan a write of a table. Raises TopicTableError."""
         from replica.spark.sink import batch_writer
 
-        return batch_writer(write_options(self.options), schema, overwrite=overwrite)
+        options = write_options(self.options)
+        writer = batch_writer(options, schema, overwrite=overwrite)
+        _check_topic(options)
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """Plan a write of a stream. Raises OptionError, ColumnError."""
+        """Plan a write of a stream. Raises TopicTableError."""
         from replica.spark.sink import stream_writer
 
-        return stream_writer(write_options(self.options), schema, overwrite=overwrite)
+        options = write_options(self.options)
+        writer = stream_writer(options, schema, overwrite=overwrite)
+        _check_topic(options)
+        return writer
 
 
 class BatchReader(DataSourceReader):
@@ -96,6 +108,13 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one piece, in a worker."""
         return iter(()) if partition.value is None else read_piece(self._options, partition.value)
+
+
+def _check_topic(options: WriteOptions) -> None:
+    """Refuse to write to a topic that does not exist, before any task waits for it. Raises TopicTableError."""
+    topic = options.topic
+    if topic is not None:
+        ask_once(options.connection, lambda logs: logs.layout(topic))
 
 
 def _check_schema(schema: StructType) -> None:

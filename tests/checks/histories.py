@@ -16,6 +16,8 @@ from nemesis.checks import (
     Findings,
     judge_partitions,
 )
+from nemesis.checks.replica_events import ANY
+from nemesis.history.events import GAPLESS
 
 Row = dict[str, Any]
 
@@ -109,13 +111,20 @@ def coverage(
 
 
 def findings(
-    operations: Sequence[Row], logs: Sequence[Row] = (), events: Sequence[Row] = (), **options: Any
+    operations: Sequence[Row],
+    logs: Sequence[Row] = (),
+    events: Sequence[Row] = (),
+    *,
+    gapless: bool = False,
+    **options: Any,
 ) -> Findings:
-    """What is found in hand-made rows."""
+    """What is found in hand-made rows; ``gapless`` is declared of all logs."""
+    about = {(row["run_id"], row["topic_partition"]) for row in (*operations, *logs)} if gapless else ()
+    declared = [told(ANY, GAPLESS, run_id=run, topic_partition=name) for run, name in sorted(about)]
     return judge_partitions(
         pa.Table.from_pylist(list(operations), schema=OPERATION_SCHEMA),
         pa.Table.from_pylist(list(logs), schema=LOG_BATCH_SCHEMA),
-        pa.Table.from_pylist(list(events), schema=RUN_EVENT_SCHEMA),
+        pa.Table.from_pylist([*events, *declared], schema=RUN_EVENT_SCHEMA),
         CheckOptions(**options),
     )
 

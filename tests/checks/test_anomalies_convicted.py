@@ -463,6 +463,15 @@ def test_holes(case: str) -> None:
     assert "hole" not in names(judge(operations))
 
 
+def test_what_nobody_can_decode_fills_a_hole() -> None:
+    """An offset at which a replica holds a record that cannot be decoded is no hole; one with a control record is."""
+    operations = [append((0, 1), 10, 0), append((2, 3), 11, 2)]
+    log = replica_log(1, [(1, [10]), (1, [0]), (1, [11])])
+    undecoded = [row | ({"values": None} if row["base_offset"] == 1 else {}) for row in log]
+    assert "hole" not in names(judge(operations, undecoded, gapless=True))
+    assert "hole" in names(judge(operations, replica_log(1, [(1, [10]), (1, None), (1, [11])]), gapless=True))
+
+
 def test_many_rows_are_counted_not_listed() -> None:
     """More than a hundred anomalies of a kind in one topic-partition end in a row that counts the others."""
     polls: list[dict[str, Any]] = [poll((i, i + 1), 0, (i, i)) for i in range(0, 300, 2)]

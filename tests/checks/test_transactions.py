@@ -395,7 +395,7 @@ def test_a_loss_says_where_its_value_was_seen() -> None:
     """The place that a poll showed is the loss's, and the poll that read past it is named."""
     [row] = judged(CASES["lost-write: its place is shown by who cannot be sure"][0])
     assert (row["offsets"], row["op_indexes"], row["severity"]) == ([3], [0, 8], "violation")
-    assert "value 20 was committed to operation 0, was seen at offset 3, and operation 8 read past it" in row["detail"]
+    assert "appended value 20, committed, seen at offset 3, and operation 8 read past that offset" in row["detail"]
 
 
 @pytest.mark.slow

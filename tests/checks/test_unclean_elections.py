@@ -58,7 +58,7 @@ def test_a_lost_write_names_the_unclean_election() -> None:
     }
     assert rows[0]["topic_partition"] == PARTITION
     assert rows[0]["detail"].endswith(
-        "cause: unclean election in epoch 2 of replica 3, which was not in the ISR (1) nor else eligible (nobody): its"
+        "cause: unclean election in epoch 2 of replica 3, which was neither in the ISR (1) nor in the ELR (nobody): its"
         " log ended at offset 1, and records below 3 had been acknowledged"
     )
     assert {row["severity"] for row in rows} == {"violation"}, "who allows a loss has a loss"

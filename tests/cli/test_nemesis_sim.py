@@ -81,7 +81,7 @@ def test_a_sweep_is_told_and_written(capsys: pytest.CaptureFixture[str], tmp_pat
     assert document["verdicts"] == {"valid": 4, "invalid": 0, "unknown": 0, "error": 0}
     assert (document["seeds"], document["failures"], document["interrupted"]) == (4, [], False)
     assert document["rare"].keys() == set(rares_of(WorldKind.QUORUM))
-    assert "highwater" in document["versions"]
+    assert "highwater-log" in document["versions"]
     assert pq.read_table(corpus / "runs").column("seed").to_pylist() == [4, 5, 6, 9]
 
 

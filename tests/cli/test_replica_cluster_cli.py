@@ -43,20 +43,20 @@ async def wait_written(cluster: LocalCluster) -> None:
 
 
 def replica(cluster: LocalCluster, command: str, *arguments: object) -> Result:
-    bootstrap = [argument for item in cluster.addresses.items() for argument in ("--bootstrap", f"{item[0]}={item[1]}")]
+    bootstrap = ("--bootstrap", ",".join(cluster.addresses.values()))
     return CliRunner().invoke(main, [command, *bootstrap, *map(str, arguments)])
 
 
 def test_status_shows_every_replica(lone: LocalCluster) -> None:
     """status prints role, epoch, leader and offsets in the metadata log, as a table and as JSON."""
     table = replica(lone, "status")
-    (row,) = json.loads(replica(lone, "status", "--output", "json").output)
+    (row,) = json.loads(replica(lone, "status", "--format", "json").output)
     assert table.exit_code == 0
     assert (row["role"], row["leader_id"], row["error"]) == ("leader", 1, None)
     led = [line for line in lone.lines(ONE) if line["event"] == "role_changed" and line["log"] == str(METADATA_LOG)]
     assert row["epoch"] == led[-1]["epoch"]
     assert row["high_watermark"] == row["log_end_offset"] == row["flushed_end_offset"]
-    assert table.output.splitlines()[1].split()[:3] == ["1", "leader", str(row["epoch"])]
+    assert table.output.splitlines()[1].split()[:4] == [lone.addresses[ONE], "1", "leader", str(row["epoch"])]
 
 
 @pytest.mark.parametrize("service", ["", "replica.v1.ReplicaService"])

@@ -97,7 +97,7 @@ def test_json_shows_everything(server: GroupServer) -> None:
             "results": [{"type": "get", "found": row}],
         },
     }.items():
-        assert json.loads(kv(server, *command, "--output", "json").output) == fields, command
+        assert json.loads(kv(server, *command, "--format", "json").output) == fields, command
 
 
 def test_a_comparison_that_fails_is_told(server: GroupServer) -> None:
@@ -362,7 +362,7 @@ def test_a_quorum_is_described(server: GroupServer, group: list[str]) -> None:
 
 def test_a_quorum_as_json(server: GroupServer) -> None:
     """The same with names."""
-    (row,) = json.loads(told(replica("quorum", "describe", "--bootstrap", server.address, "--output", "json")))
+    (row,) = json.loads(told(replica("quorum", "describe", "--bootstrap", server.address, "--format", "json")))
     assert (row["leader_id"], row["leader_epoch"], row["high_watermark"]) == (1, 4, 90)
     assert [replica["lag"] for replica in row["replicas"]] == [0, 10, None, 20]
 

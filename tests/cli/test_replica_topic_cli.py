@@ -40,7 +40,7 @@ def wait_active(cluster: LocalCluster) -> None:
     """Wait until all brokers are active."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
-        described = replica(cluster, "cluster", "describe", "--output", "json")
+        described = replica(cluster, "cluster", "describe", "--format", "json")
         if described.exit_code == 0:
             (found,) = json.loads(described.output)
             if [row["state"] for row in found["brokers"]] == ["active"] * len(cluster.ids):
@@ -74,7 +74,7 @@ def described(cluster: LocalCluster, name: str, holds: Callable[[dict[str, Any]]
     """Describe a topic until the broker that answers has heard of the change that was made."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
-        result = replica(cluster, "topic", "describe", name, "--output", "json")
+        result = replica(cluster, "topic", "describe", name, "--format", "json")
         if result.exit_code == 0:
             (found,) = json.loads(result.output)
             if holds(found):
@@ -87,7 +87,7 @@ def test_a_topic_is_created_shown_changed_and_deleted(cluster: LocalCluster) -> 
     """The life of a topic by commands; what they print can be read by people and by programs."""
     create(cluster, "life", "--assignment", "2,1", "--assignment", "3,1", "--config", "min.insync.replicas=2")
     described(cluster, "life", lambda topic: len(topic["partitions"]) == 2)
-    (row,) = [row for row in json.loads(succeed(cluster, "topic", "list", "--output", "json")) if row["name"] == "life"]
+    (row,) = [row for row in json.loads(succeed(cluster, "topic", "list", "--format", "json")) if row["name"] == "life"]
     assert (row["partitions"], row["replicas"], row["configs"]) == (2, 2, {"min.insync.replicas": "2"})
     assert "life" in succeed(cluster, "topic", "list")
     succeed(cluster, "topic", "alter", "life", "--unset", "min.insync.replicas", "--config", "retention.ms=1000")
@@ -109,12 +109,12 @@ def test_lines_become_records_and_records_lines(cluster: LocalCluster) -> None:
     assert written.splitlines() == ["0\t0", "0\t1", "0\t2"]
     ends = ("--timeout-ms", 2000, "--max-messages")
     assert succeed(cluster, "consume", "lines", *ends, 3).splitlines() == ["0\t0\tk\ta", "0\t1\tl\tb", "0\t2\t\tc"]
-    assert succeed(cluster, "consume", "lines", "--from", 1, "--output", "value", *ends, 2) == "b\nc\n"
+    assert succeed(cluster, "consume", "lines", "--from", 1, "--format", "value", *ends, 2) == "b\nc\n"
     assert succeed(cluster, "consume", "lines", "--from", "2020-01-31T12:00:00Z", *ends, 1) == "0\t0\tk\ta\n"
     assert succeed(cluster, "consume", "lines", "--from", "end", "--timeout-ms", 300) == ""
-    record = json.loads(succeed(cluster, "consume", "lines", "--partition", 0, "--output", "json", *ends, 1))
+    record = json.loads(succeed(cluster, "consume", "lines", "--partition", 0, "--format", "json", *ends, 1))
     assert (record["topic"], record["partition"], record["offset"], record["key"]) == ("lines", 0, 0, "k")
-    (row,) = json.loads(succeed(cluster, "offsets", "lines", "--output", "json"))
+    (row,) = json.loads(succeed(cluster, "offsets", "lines", "--format", "json"))
     assert (row["log_start_offset"], row["high_watermark"], row["error"]) == (0, 3, None)
 
 
@@ -129,7 +129,7 @@ def test_the_oldest_records_are_deleted(cluster: LocalCluster) -> None:
     assert refused.exit_code == 1
     assert "answered OFFSET_OUT_OF_RANGE; `replica offsets` shows" in refused.output
     assert succeed(cluster, *delete, -1) == "old-1 begins at offset 3\n"
-    rows = json.loads(succeed(cluster, "offsets", "old", "--output", "json"))
+    rows = json.loads(succeed(cluster, "offsets", "old", "--format", "json"))
     assert [(row["log_start_offset"], row["high_watermark"]) for row in rows] == [(0, 0), (3, 3)]
     assert replica(cluster, *delete, -2).exit_code == 2
 
@@ -153,7 +153,7 @@ def test_a_topic_is_moved_while_it_is_written(cluster: LocalCluster) -> None:
         "partitions"
     ]
     assert (row["leader_id"], row["adding_replicas"], row["removing_replicas"]) == (3, [], [])
-    lines = succeed(cluster, "consume", "moving", "--output", "value", "--timeout-ms", 5000, "--max-messages", count)
+    lines = succeed(cluster, "consume", "moving", "--format", "value", "--timeout-ms", 5000, "--max-messages", count)
     assert lines.split() == [str(number) for number in range(count)]
 
 
@@ -170,7 +170,7 @@ def write_lines(producing: subprocess.Popen[str], first: int) -> int:
 
 def moving(cluster: LocalCluster, name: str) -> list[dict[str, Any]]:
     """The partitions of a topic that are on their way."""
-    rows: list[dict[str, Any]] = json.loads(succeed(cluster, "topic", "reassignments", name, "--output", "json"))
+    rows: list[dict[str, Any]] = json.loads(succeed(cluster, "topic", "reassignments", name, "--format", "json"))
     return rows
 
 
@@ -259,7 +259,7 @@ def test_what_cannot_be_done_is_one_sentence(
 def test_the_cluster_is_described(cluster: LocalCluster) -> None:
     """cluster describe names the controller and every broker with its address."""
     table = succeed(cluster, "cluster", "describe")
-    (found,) = json.loads(succeed(cluster, "cluster", "describe", "--output", "json"))
+    (found,) = json.loads(succeed(cluster, "cluster", "describe", "--format", "json"))
     assert found["cluster_id"] == "test"
     assert found["controller_id"] in cluster.ids
     assert {row["broker_id"]: row["address"] for row in found["brokers"]} == dict(cluster.addresses)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from replica.client.asking import NEEDS_NEW_VIEW, RETRIABLE, Failed, repeated
+from replica.client.asking import NEEDS_NEW_VIEW, REFUSED_MS_MAX, RETRIABLE, Failed, repeated
 from replica.client.clock import Backoff, Deadline
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.consumer import Consumer
@@ -18,6 +18,7 @@ from tests.client.views import BOOTSTRAP, ORDERS
 from tests.client.virtual import ScriptedConnections, VirtualClock
 
 LOST = Failed(reason="lost", may_be_done=True)
+NOBODY = Failed(reason="refuses connections", refused=True)
 REFUSED = Failed(reason="refused", is_final=True)
 LATER = Failed(reason="later")
 ELSEWHERE = Failed(reason="elsewhere", at_once=True)
@@ -54,6 +55,18 @@ async def test_attempts_end_with_an_answer_a_refusal_or_the_time(
     answer, doubt = await repeated(attempts(*answers), Deadline(clock, 100), Backoff(10, 40), late="no answer")
     assert (answer.reason if isinstance(answer, Failed) else answer) == last
     assert (doubt, clock.now_ms()) == (in_doubt, took_ms)
+
+
+@pytest.mark.parametrize(
+    ("answers", "most_ms"), [([NOBODY], REFUSED_MS_MAX + 100), ([LATER, NOBODY], 9_100)], ids=["never", "once"]
+)
+async def test_whom_everybody_refuses_from_the_beginning_does_not_wait_for_long(
+    answers: list[Failed | str], most_ms: int
+) -> None:
+    """Only whoever has met nobody at all gives up before the time is up."""
+    clock = VirtualClock()
+    await repeated(attempts(*answers), Deadline(clock, 9_000), Backoff(10, 40), late="no answer")
+    assert most_ms - 100 <= clock.now_ms() <= most_ms
 
 
 def test_errors_that_pass() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from replica.client.asking import REFUSED_MS_MAX
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Endpoint, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, UnknownTopicError
@@ -15,7 +17,7 @@ from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicId
 from replica.rpc.addresses import InvalidAddressError
-from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import MalformedRequestError, NotAppliedError, RefusedError, TransportError
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, broker, described, leads, led_by
 from tests.client.virtual import Answer, Script, ScriptedConnections, VirtualClock
 
@@ -227,6 +229,31 @@ async def test_nobody_there_is_an_error_in_time() -> None:
         await view.refresh(view.deadline())
     assert 1000 <= view.clock.now_ms() < 1100
     assert len(connections.calls) < 100
+
+
+async def test_who_meets_nobody_does_not_wait_for_long() -> None:
+    """Where every address refuses connections from the beginning, the call ends after five seconds of a minute."""
+    view, _ = view_of(by_address(b1=RefusedError("b1:1 refuses"), b2=RefusedError("b2:2 refuses")), ViewConfig())
+    with pytest.raises(ClusterUnreachableError, match=r"within \d+ ms; last: b[12]:[12] refuses"):
+        await view.refresh(view.deadline())
+    assert REFUSED_MS_MAX <= view.clock.now_ms() < REFUSED_MS_MAX + 500
+
+
+@pytest.mark.parametrize("other", [TransportError("DEADLINE_EXCEEDED"), NotAppliedError("no address")])
+async def test_who_may_meet_somebody_goes_on(other: TransportError) -> None:
+    """One address that does not refuse may be a broker that is busy: then the whole time is used."""
+    view, _ = view_of(by_address(b1=RefusedError("b1:1 refuses"), b2=other), ViewConfig(api_timeout_ms=9000))
+    with pytest.raises(ClusterUnreachableError, match="within 9000 ms"):
+        await view.refresh(view.deadline())
+
+
+async def test_a_cluster_that_was_met_is_waited_for() -> None:
+    """Whose brokers have all gone may have them back: then the whole time is used."""
+    answers: list[Any] = [described(), *[RefusedError("refuses")] * 10_000]
+    view, _ = view_of(lambda _, __: answers.pop(0), ViewConfig(api_timeout_ms=9000))
+    await view.refresh(view.deadline())
+    with pytest.raises(ClusterUnreachableError, match="within 9000 ms"):
+        await view.refresh(view.deadline())
 
 
 async def test_another_cluster_is_named() -> None:

@@ -70,12 +70,13 @@ def test_the_examples_do_what_the_page_says(pytestconfig: pytest.Config, bootstr
     """A topic is created once, records are written one by one and in bulk and read again, and a visit is counted."""
     programs = examples(pytestconfig.rootpath / "docs" / "clients.md")
     outputs = [output_of(program.replace(ADDRESS, bootstrap)) for program in programs]
-    created, written, many, records, columns, letters, counted = outputs
+    created, written, many, records, told, columns, letters, counted = outputs
     assert created[0].startswith("TOPIC_ALREADY_EXISTS ")
     assert sorted(line.split()[0] for line in created[1:]) == ["1", "2", "3"]
     assert [line.split()[1] for line in written] == [str(offset) for offset in range(100)]
     assert many[0].startswith("1000 records from offset ")
+    assert told == ["alice apples 3"]
     assert len(records) == 100 + 1000 + 3
-    assert columns[0].startswith("1103 ['topic', 'partition', 'offset', ")
+    assert columns[0].startswith("1104 ['topic', 'partition', 'offset', ")
     assert letters == ["0", "2", "[b'one', b'two', b'three']"]
-    assert counted == ["1 at revision 3", "3 b'visits' b'1'"]
+    assert counted == ["b'red'", "1 at revision 3", "3 b'visits' b'1'"]

@@ -50,7 +50,7 @@ async def test_every_increment_counts_once_through_a_crash(cluster: LocalCluster
     bootstrap = list(cluster.addresses.values())
     async with KeyValueClient(bootstrap, view_config=VIEW) as store:
         await wait_ready(store)
-        begin = (await store.get(b"n")).result.found
+        begin = (await store.get_revised(b"n")).result.found
         assert begin is not None
 
         async def increment() -> None:
@@ -74,7 +74,7 @@ async def test_every_increment_counts_once_through_a_crash(cluster: LocalCluster
         await asyncio.gather(*counting)
         await following
         for node in Node:
-            found = (await store.get(b"n", read_from=ReadFrom(node=node))).result.found
+            found = (await store.get_revised(b"n", read_from=ReadFrom(node=node))).result.found
             assert found is not None
             assert (found.value, found.version) == (b"600", begin.version + TASKS * PER_TASK)
     assert seen == list(range(1, TASKS * PER_TASK + 1))

@@ -48,12 +48,15 @@ async def test_keys_are_put_got_and_deleted() -> None:
     group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         assert (await client.put(b"a", b"1")).revision == 2
-        assert (await client.get(b"a")).result.found == key(b"a", b"1", at=2)
+        assert (await client.get_revised(b"a")).result.found == key(b"a", b"1", at=2)
+        assert await client.get(b"a") == b"1"
         assert (await client.put(b"a", b"2")).revision == 3
         deleted = await client.delete(b"a")
         assert (deleted.revision, deleted.result.deleted) == (4, 1)
-        assert (await client.get(b"a")).result.found is None
-        assert (await client.get(b"a", revision=3)).result.found == key(b"a", b"2", at=3, made=2, version=2)
+        assert (await client.get_revised(b"a")).result.found is None
+        assert await client.get(b"a") is None
+        assert await client.get(b"a", revision=3) == b"2"
+        assert (await client.get_revised(b"a", revision=3)).result.found == key(b"a", b"2", at=3, made=2, version=2)
         assert (await client.delete(prefix(b""))).result.deleted == 0
 
 
@@ -105,7 +108,7 @@ async def test_ranges_are_read_in_pieces() -> None:
         group.held_back.add(ReplicaId(3))
         await client.put(b"c", b"")
         behind = ReadFrom(consistency=Consistency.STALE, node=ReplicaId(3))
-        assert (await client.get(b"c", read_from=behind)).result.found is None
+        assert (await client.get_revised(b"c", read_from=behind)).result.found is None
 
 
 async def test_leases_take_their_keys_along() -> None:
@@ -130,12 +133,12 @@ async def test_what_the_store_rejects_is_certainly_not_done() -> None:
         with pytest.raises(NotWrittenError, match="EMPTY_KEY"):
             await client.put(b"", b"1")
         with pytest.raises(ReadFailedError, match="FUTURE_REVISION"):
-            await client.get(b"a", revision=9)
+            await client.get_revised(b"a", revision=9)
         for value in (b"1", b"2", b"3"):
             await client.put(b"a", value)
         await client.compact(3)
         with pytest.raises(RevisionCompactedError) as told:
-            await client.get(b"a", revision=2)
+            await client.get_revised(b"a", revision=2)
         assert told.value.compact_revision == 3
 
 
@@ -188,7 +191,7 @@ async def test_another_machine_is_noticed(machine: StateMachine, complaint: str)
         with pytest.raises(OutcomeUnknownError, match=complaint):
             await client.put(b"a", b"1")
         with pytest.raises(ReadFailedError, match=complaint):
-            await client.get(b"a")
+            await client.get_revised(b"a")
 
 
 # --- watching -------------------------------------------------------------------------------------------------------
@@ -294,7 +297,7 @@ async def test_numbers_that_no_command_can_hold_are_named() -> None:
         with pytest.raises(ValueError, match="limit is 0; it must be 1 to"):
             await client.transact([], [Range(keys=prefix(b""), limit=0)])
         with pytest.raises(ValueError, match="revision is 0"):
-            await client.get(b"n", revision=0)
+            await client.get_revised(b"n", revision=0)
         with pytest.raises(ValueError, match="from_revision is -1"):
             await anext(client.watch(b"n", from_revision=-1))
     assert group.calls == []

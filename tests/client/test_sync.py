@@ -78,7 +78,7 @@ def test_errors_are_those_of_the_calls() -> None:
         with pytest.raises(NotWrittenError, match="INVALID_RECORD"):
             producer.send("orders", b"a")
         with pytest.raises(TypeError, match="it must be bytes or None"):
-            producer.send("orders", "text")  # type: ignore[arg-type] # that is what is refused
+            producer.send("orders", "text")  # that is what is refused
         assert producer.send("orders", b"a").offset == 4
 
 

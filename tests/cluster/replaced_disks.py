@@ -277,7 +277,7 @@ async def _elect(stage: Stage, leader: int) -> None:
 
 async def _described(stage: Stage) -> dict[str, Any]:
     """What ``replica topic describe`` shows of the partition."""
-    (found,) = json.loads(await _told(stage, "topic", "describe", TOPIC, "--output", "json"))
+    (found,) = json.loads(await _told(stage, "topic", "describe", TOPIC, "--format", "json"))
     (partition,) = found["partitions"]
     return dict(partition)
 

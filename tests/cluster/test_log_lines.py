@@ -23,7 +23,10 @@ from nemesis.history import (
 from nemesis.report.timeline import TRUNCATED
 
 LED = {"event": "role_changed", "log": "orders-0", "role": "leader", "epoch": 3, "leader_id": 2, "monotonic_ns": 5}
-CUT = {"event": "log_truncated", "log": "orders-0", "from_offset": 9, "end_offset": 4, "monotonic_ns": 6}
+CUT = {
+    **{"event": "log_truncated", "log": "orders-0", "from_offset": 9, "end_offset": 4, "monotonic_ns": 6},
+    **{"epoch": 3, "leader_id": 2},
+}
 
 
 @pytest.mark.parametrize(("monotonic_ns", "is_ours"), [(5, True), (9, True), (4, False), (10, False), (None, False)])
@@ -43,12 +46,12 @@ def test_a_new_role_is_told_by_its_name() -> None:
 
 
 def test_a_truncation_is_told_with_its_new_end() -> None:
-    """A truncation is reported with the new end of the log."""
+    """A truncation is reported with the new end of the log, and whom the replica followed in which epoch."""
     report = report_of(CUT, 1)
 
     assert report is not None
-    assert (report.event, report.offset, report.topic_partition) == (TRUNCATED, 4, "orders-0")
-    assert json.loads(report.detail or "") == {"from_offset": 9, "end_offset": 4}
+    assert (report.event, report.offset, report.topic_partition, report.epoch) == (TRUNCATED, 4, "orders-0", 3)
+    assert json.loads(report.detail or "") == {"from_offset": 9, "end_offset": 4, "leader_id": 2}
 
 
 def test_a_controller_is_the_leader_of_the_metadata() -> None:

@@ -102,7 +102,7 @@ HISTORY = (
         "the end of the history is gone",
         lambda run: run.history.__delitem__(slice(-6, None)),
         MISSING,
-        "does not tell that the log of replica",
+        "does not say that the log of replica",
     ),
     Damage(
         "the end of the history is gone, by its mark",
@@ -378,7 +378,7 @@ OF_OBJECTS = (
         "a replica of a store was never dumped",
         numbered_again(never_dumped),
         MISSING,
-        f"{METADATA_LOG}: replica 1 has this log, and it was never dumped",
+        f"{METADATA_LOG}: replica 1 has this log, which was not read in the end",
     ),
     Damage(
         "... and nobody tells who has which log",

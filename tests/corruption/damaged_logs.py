@@ -116,7 +116,7 @@ LOG_ROWS = (
             partial(ALL_DUMPS, detail=told(lambda detail: detail["logs"].pop(LOGS[0]))),
         ),
         MISSING,
-        "replica 1 was in sync in the end, and there is no log of it",
+        "replica 1 is in the final ISR, and its log was not read",
     ),
     Damage(
         "one log of one replica was never dumped",
@@ -128,14 +128,14 @@ LOG_ROWS = (
             ),
         ),
         MISSING,
-        "replica 1 was in sync in the end, and there is no log of it",
+        "replica 1 is in the final ISR, and its log was not read",
     ),
     *(
         Damage(
             f"the metadata log of {whose} was never dumped",
             partial(never_dumped, replicas=replicas),
             MISSING,
-            f"{METADATA_LOG}: replica 3 has this log, and it was never dumped",
+            f"{METADATA_LOG}: replica 3 has this log, which was not read in the end",
         )
         for whose, replicas in (("one replica", (3,)), ("all replicas", REPLICAS))
     ),
@@ -143,56 +143,56 @@ LOG_ROWS = (
         "nobody tells anything of a log",
         numbered_again(nothing_of_a_log),
         MISSING,
-        "orders-1: the run had this log, and it was never dumped",
+        "orders-1: the run had this log, and no replica's copy was read in the end",
     ),
     Damage(
         "the metadata log of all replicas is gone",
         partial(GONE, chosen=log_of(*REPLICAS, log=METADATA_LOG)),
         MISSING,
-        f"{METADATA_LOG}: the log of replica 1 was dumped",
+        f"{METADATA_LOG}: the log of replica 1 was read",
     ),
     Damage(
         "the first batch of a log is gone",
         partial(GONE, chosen=batch_of(3, 0)),
         MISSING,
-        "13 batches of replica 3 were dumped, and 12 are there",
+        "13 batches of replica 3 were read, and 12 are stored",
     ),
     Damage(
         "a batch in the middle of a log is gone",
         partial(GONE, chosen=batch_of(3, 5)),
         MISSING,
-        "13 batches of replica 3 were dumped, and 12 are there",
+        "13 batches of replica 3 were read, and 12 are stored",
     ),
     Damage(
         "the last batch of a log is gone",
         partial(GONE, chosen=batch_of(3, END - 1)),
         MISSING,
-        "13 batches of replica 3 were dumped, and 12 are there",
+        "13 batches of replica 3 were read, and 12 are stored",
     ),
     Damage(
         "the control batch is gone everywhere",
         partial(GONE, chosen=where(is_control=True)),
         MISSING,
-        "13 batches of replica 1 were dumped, and 12 are there",
+        "13 batches of replica 1 were read, and 12 are stored",
     ),
     Damage(
         "a log is cut short with its ends",
         partial(lambda run: cut_short(run, 3)),
         MISSING,
-        "13 batches of replica 3 were dumped, and 10 are there",
+        "13 batches of replica 3 were read, and 10 are stored",
     ),
     Damage(
         "all logs are cut short with their ends",
         lambda run: cut_short(run, *REPLICAS),
         MISSING,
-        "13 batches of replica 1 were dumped, and 10 are there",
+        "13 batches of replica 1 were read, and 10 are stored",
     ),
     *(
         Damage(
             f"{whose} cut short with its ends, and no dump is told",
             several(change, NO_DUMPS),
             MISSING,
-            "the history does not tell that the log of replica 1 was dumped",
+            "the history does not say that the log of replica 1 was read",
         )
         for whose, change in CUTS.items()
     ),
@@ -200,7 +200,7 @@ LOG_ROWS = (
         "rows are cut from the one log that is shown",
         only_one_is_shown,
         MISSING,
-        "13 batches of replica 1 were dumped, and 10 are there",
+        "13 batches of replica 1 were read, and 10 are stored",
     ),
     Damage(
         "a log of which nothing is left is told to be empty",
@@ -209,7 +209,7 @@ LOG_ROWS = (
             partial(ALTERED, chosen=log_of(3), base_offset=None, last_offset=None, log_end_offset=0, values=None),
         ),
         MISSING,
-        "13 batches of replica 3 were dumped, and 0 are there",
+        "13 batches of replica 3 were read, and 0 are stored",
     ),
     Damage(
         "a batch is gone, by the mark",
@@ -253,13 +253,13 @@ LOG_ROWS = (
             partial(ALTERED, chosen=log_of(2), log_start_offset=4),
         ),
         MISSING,
-        "13 batches of replica 2 were dumped, and 9 are there",
+        "13 batches of replica 2 were read, and 9 are stored",
     ),
     Damage(
         "a log of an unknown replica is there",
         lambda run: run.logs.extend(row | {"replica_id": 9} for row in run.logs[:END]),
         MISSING,
-        "the history does not tell that the log of replica 9 was dumped",
+        "the history does not say that the log of replica 9 was read",
     ),
     Damage(
         "a log is of another replica",
@@ -287,7 +287,7 @@ LOG_ROWS = (
         "a batch is there a second time as another",
         partial(double, table="logs", chosen=batch_of(3, 5), crc=1),
         MISSING,
-        "13 batches of replica 3 were dumped, and 14 are there",
+        "13 batches of replica 3 were read, and 14 are stored",
     ),
     Damage(
         "the values of a batch are gone",
@@ -304,14 +304,14 @@ LOG_ROWS = (
         "... and no dump tells a high watermark, nor anybody the ISR",
         several(other_checksums, NO_HIGH_WATERMARKS, NO_ISR),
         MISSING,
-        "orders-0, orders-1: nobody tells the high watermark",
+        "orders-0, orders-1: no replica's high watermark is known",
     ),
     Damage("... and all dumps tell a low high watermark", several(other_checksums, LOW_HIGH_WATERMARKS), A_LIE),
     Damage(
         "no dump tells a high watermark",
         NO_HIGH_WATERMARKS,
         MISSING,
-        f"{METADATA_LOG}: nobody tells the high watermark",
+        f"{METADATA_LOG}: no replica's high watermark is known",
     ),
     Damage(
         "no dump of the clients' logs tells a high watermark",

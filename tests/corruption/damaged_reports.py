@@ -31,25 +31,25 @@ DUMPS = (
         "the history tells of no dump",
         numbered_again(partial(drop, table="history", chosen=where(f="dump"))),
         MISSING,
-        "the history does not tell that the log of replica 1 was dumped",
+        "the history does not say that the log of replica 1 was read",
     ),
     Damage(
         "the history does not tell what was dumped of a replica",
         partial(ONE_DUMP, detail=None),
         MISSING,
-        "the history does not tell that the log of replica 2 was dumped",
+        "the history does not say that the log of replica 2 was read",
     ),
     Damage(
         "what the history tells of a dump cannot be read",
         partial(ONE_DUMP, detail='{"replicas"'),
         MISSING,
-        "does not tell that the log of replica 2",
+        "does not say that the log of replica 2",
     ),
     Damage(
         "what the history tells of a dump is something else",
         partial(ONE_DUMP, detail="[1]"),
         MISSING,
-        "does not tell that the log of replica 2",
+        "does not say that the log of replica 2",
     ),
     Damage(
         "a dump was of another replica",
@@ -61,25 +61,25 @@ DUMPS = (
         "a dump was of nobody",
         partial(ONE_DUMP, detail=told(lambda detail: detail.update(replicas=[]))),
         MISSING,
-        "does not tell that the log of replica 2",
+        "does not say that the log of replica 2",
     ),
     Damage(
         "a dump has no count",
         partial(ONE_DUMP, detail=told(lambda detail: detail["logs"][LOGS[0]].pop("batches"))),
         MISSING,
-        "does not tell that the log of replica 2",
+        "does not say that the log of replica 2",
     ),
     Damage(
         "more was dumped",
         partial(ONE_DUMP, detail=told(lambda detail: detail["logs"][LOGS[0]].update(batches=END + 1))),
         MISSING,
-        "14 batches of replica 2 were dumped, and 13 are there",
+        "14 batches of replica 2 were read, and 13 are stored",
     ),
     Damage(
         "less was dumped",
         partial(ALL_DUMPS, detail=told(lambda detail: detail["logs"][LOGS[0]].update(batches=END - 1))),
         MISSING,
-        "12 batches of replica 1 were dumped, and 13 are there",
+        "12 batches of replica 1 were read, and 13 are stored",
     ),
     Damage(
         "a log of another name was dumped",
@@ -106,7 +106,7 @@ def claiming(**changed: Any) -> Change:
     return partial(CLAIMED, detail=told(lambda detail: detail.update(changed)))
 
 
-NO_CLAIM = "nobody tells who was in sync in the end"
+NO_CLAIM = "the final ISR is not known"
 EVENT_ROWS = (
     Damage("all events are gone", lambda run: run.events.clear(), MISSING, NO_CLAIM),
     Damage(
@@ -166,7 +166,7 @@ EVENT_ROWS = (
         "one more replica was in sync",
         claiming(isr=[1, 2, 3, 4], replicas=[1, 2, 3, 4]),
         MISSING,
-        "replica 4 was in sync in the end, and there is no log of it",
+        "replica 4 is in the final ISR, and its log was not read",
     ),
     Damage("one more replica has the log", claiming(replicas=[1, 2, 3, 4]), MISSING, "isr-not-restored: 1 (undecided)"),
     Damage("the ISR is told twice", partial(double, table="events", chosen=ISR), DOUBTFUL),

@@ -7,8 +7,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from nemesis.errors import NodeFailedError
 from nemesis.faults import catalogue
 from nemesis.faults.bursts import Burst
@@ -128,13 +126,6 @@ def test_every_fault_has_one_family() -> None:
     assert len(done) == len(set(done))
     assert set(catalogue.FAULTS.values()) - set(done) == set(SIMULATED)
     assert all((fault.need is Need.SIMULATOR) == (fault in SIMULATED) for fault in catalogue.FAULTS.values())
-
-
-def test_the_page_has_the_table_of_the_catalogue(pytestconfig: pytest.Config) -> None:
-    """The documentation tells of each kind of fault what its declaration says."""
-    page = (pytestconfig.rootpath / "docs" / "nemesis.md").read_text(encoding="utf-8")
-
-    assert f"\n{catalogue.page_table()}\n\n" in page
 
 
 async def test_a_killed_node_is_started_again(tmp_path: Path) -> None:

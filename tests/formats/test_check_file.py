@@ -229,7 +229,7 @@ def test_a_page_shows_the_conviction(tmp_path: Path) -> None:
 
     assert code == Exit.INVALID
     assert f"page: {page}" in said.splitlines()
-    assert "the read of nil began after 1 had replaced nil" in page.read_text(encoding="utf-8")
+    assert "the read of nil began after 1 had replaced it: stale read" in page.read_text(encoding="utf-8")
 
 
 def test_a_page_is_of_one_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

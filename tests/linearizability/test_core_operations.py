@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
-from nemesis.linearizability import core_operations, kernel
+from nemesis.linearizability import core_operations, evidence
 from nemesis.linearizability.judgement import Budget, Counterexample
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import relevant
@@ -178,16 +180,16 @@ def busy_history(model: str, operations: int, processes: int) -> list[Operation]
 def test_looking_for_what_contradicts_itself_ends(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is forgotten makes a search harder: all questions share one small budget, and the conviction stands."""
     budgets: list[int] = []
-    half = kernel._Questions._half
+    half = evidence._Questions._half
 
-    def noted(self: kernel._Questions, left: int) -> Budget:
+    def noted(self: evidence._Questions, left: int) -> Budget:
         budget = half(self, left)
         if left <= 2000:  # Not that of registers.
             budgets.append(budget.limit(0))
         return budget
 
-    monkeypatch.setattr(kernel._Questions, "_half", noted)
-    monkeypatch.setattr(kernel, "CORE_CONFIGURATIONS", 2000)
+    monkeypatch.setattr(evidence._Questions, "_half", noted)
+    monkeypatch.setattr(evidence, "CORE_CONFIGURATIONS", 2000)
     history = busy_history(model, 100, {"queue": 5, "counter": 10}[model])
     (judgement,) = judge(history, load_model(model))
     assert judgement.verdict is Verdict.INVALID
@@ -203,3 +205,24 @@ def test_what_the_object_does_not_have_and_failed_changes_no_verdict() -> None:
     example = conviction("0 write 1; 0 ok; 2 frob 7; 2 fail; 0 write 2; 0 ok; 1 read; 1 ok 1", "register")
     assert [op.f for op in example.operations] == ["write", "write", "read"]
     assert example.is_minimal
+
+
+def test_evidence_is_looked_for_in_so_many_objects_as_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many objects that are wrong each has its verdict and a reason; only the shortest few have their evidence."""
+    asked: list[int] = []
+    core_of = core_operations.core_of
+
+    def noted(*given: Any) -> core_operations.CoreOperations | None:
+        asked.append(1)
+        return core_of(*given)
+
+    monkeypatch.setattr(evidence, "core_of", noted)
+    wrong = "0 enqueue 1; 0 ok; 1 dequeue; 1 ok 2"
+    histories = {key: sequence("9 dequeue; 9 ok None; " * (7 - key) + wrong) for key in range(7)}
+    operations = [replace(op, key=key) for key, history in histories.items() for op in history]
+    found = judge(operations, load_model("queue"), evidence_max=2)
+    examples = {judgement.key: judgement.counterexample for judgement in found}
+    assert [judgement.verdict for judgement in found] == [Verdict.INVALID] * 7
+    assert len(asked) == 2
+    assert [key for key, example in examples.items() if example and example.is_minimal] == [5, 6]
+    assert all(example and example.operations and example.reason for example in examples.values())

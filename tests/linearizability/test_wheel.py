@@ -54,6 +54,11 @@ def test_a_wheel_of_a_platform_has_the_library(tree: Path, tmp_path: Path) -> No
         load(Path(archive.extract(ACCELERATOR.as_posix(), tmp_path)))
         assert CDLL(archive.extract(RECORDS_WALK.as_posix(), tmp_path)).records_walk_abi() == ABI_VERSION
         assert not [name for name in archive.namelist() if name.endswith(".gitignore")]
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        told = archive.read(metadata).decode()
+    assert "\nName: highwater-log\n" in told
+    assert "\nProject-URL: Homepage, https://" in told
+    assert "\nRequires-Dist: highwater" not in told  # Extras that name others of this distribution are resolved.
 
 
 @pytest.mark.slow

@@ -164,7 +164,10 @@ def record_run(
     shard_rows: int = 10_000,
     complete: bool = True,
 ) -> Path:
-    """Record a run; returns its folder. One that was cut off has not come to its dumps."""
+    """Record a run; returns its folder. One that was cut off has not come to its dumps.
+
+    Of one that is gapless the document declares it, of all logs but the metadata's.
+    """
     writer = HistoryWriter(folder, shard_rows=shard_rows)
     history = history_events(run.operations, faults, harness_failures, nemesis)
     for event in (*history, *dumps_of(run.logs if complete else [], len(history))):
@@ -175,4 +178,7 @@ def record_run(
         writer.write(ReplicaEvent(**{name: value for name, value in row.items() if name != "run_id"}))
     if complete:
         writer.close()
+    if run.gapless:
+        logs = {row["topic_partition"] for row in (*run.operations, *run.logs)} - {METADATA_LOG}
+        (folder / "test.json").write_text(json.dumps({"gapless": sorted(logs)}))
     return folder

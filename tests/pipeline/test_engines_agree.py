@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,10 +13,13 @@ from nemesis.checks import Verdict
 from nemesis.history import EventType, HistoryEvent
 from nemesis.history.writer import HistoryWriter
 from nemesis.pipeline import Judgement, judge_run, judge_runs
+from nemesis.workload.register import RegisterWorkload
 from tests.checks.histories import append, poll, replica_log
 from tests.checks.simulation import Run, simulate
 from tests.corruption.test_damaged_runs import DAMAGES
-from tests.pipeline.recorded import BITES, bitten_run, cluster_run, record_run, told_twice
+from tests.pipeline.object_runs import used_store
+from tests.pipeline.recorded import BITES, METADATA, bitten_run, cluster_run, record_run, told_twice
+from tests.workload.fake_store import LostUpdates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +97,39 @@ def test_damaged_runs(spark: SparkSession, tmp_path: Path) -> None:
     on_spark, local = (judge_runs(folders, engine=engine, spark=spark) for engine in ("spark", "local"))
     assert without_engine(on_spark) == without_engine(local)
     assert all(judged.verdict in damage.allowed for judged, (_, damage) in zip(on_spark, chosen, strict=True))
+
+
+def test_a_hole_is_found_where_it_is_declared_that_there_is_none(spark: SparkSession, tmp_path: Path) -> None:
+    """Both engines convict a log of a hole if its run says that every offset holds a client's record, and only then.
+
+    A quorum log, which has a control record for each epoch, is not convicted beside it: nothing is declared of that.
+    """
+    operations, logs = [], []
+    for begin, log in ((0, {}), (10, METADATA)):
+        polled = poll((begin + 4, begin + 5), 0, (0, 10), (2, 11), f="final-read")
+        asked = (append((begin, begin + 1), 10, 0), append((begin + 2, begin + 3), 11, 2), polled)
+        operations += [row | log for row in asked]
+        logs += [row | log for row in replica_log(1, [(1, [10]), (2, None), (2, [11])])]
+    folders = [
+        record_run(tmp_path / f"{gapless}", Run(operations=operations, logs=logs, events=[], gapless=gapless))
+        for gapless in (True, False)
+    ]
+    for engine in ("spark", "local"):
+        declared, silent = judge_runs(folders, engine=engine, spark=spark)
+        found = [[row for row in run.anomalies if row["severity"] == "violation"] for run in (declared, silent)]
+        assert [(row["anomaly"], row["topic_partition"]) for row in found[0]] == [("hole", "log-0")]
+        assert found[1] == []
+
+
+def test_too_much_of_one_log(spark: SparkSession, tmp_path: Path) -> None:
+    """What is too much for one engine is so for the other, of logs and of objects, and both say the same of it."""
+    folders = [record_run(tmp_path / str(seed), simulate(seed, 2), shard_rows=7) for seed in range(3)]
+    folders.append(record_run(tmp_path / "a cluster", cluster_run()))
+    folders.append(used_store(tmp_path / "objects", RegisterWorkload, LostUpdates(Random(3)), events=200))
+    on_spark, local = (judge_runs(folders, engine=name, spark=spark, weight_max=27) for name in ("spark", "local"))
+    assert without_engine(on_spark) == without_engine(local)
+    assert all(any("at once, 27" in reason for reason in judgement.reasons) for judgement in local)
+    assert any(check.looked for judgement in local for check in judgement.checks)
 
 
 def test_odd_history(spark: SparkSession, tmp_path: Path) -> None:

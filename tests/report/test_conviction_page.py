@@ -8,7 +8,7 @@ import pytest
 
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
-from nemesis.report.conviction import BARS_MAX, Conviction, conviction_of
+from nemesis.report.conviction import BARS_MAX, STEPS_SHOWN_MAX, Conviction, conviction_of
 from nemesis.report.conviction_page import write_conviction_page
 from tests.linearizability.written import sequence
 from tests.report.test_report_page import HOSTILE, Page
@@ -32,9 +32,30 @@ def test_an_order_goes_as_far_as_it_can_and_what_follows_says_why_it_cannot() ->
     ]
     assert [(line.line, line.says) for line in found.next] == [
         (6, "cannot be: the state is 2"),
-        (3, "would make it 5, and no order goes on from there to what was returned"),
+        (3, "would make it 5, where read -> 1 cannot be either"),
     ]
-    assert found.reason == "the read of 1 began after 2 had replaced 1"
+    assert found.reason == "the read of 1 began after 2 had replaced it: stale read"
+
+
+def test_an_answer_that_others_contradict_stands_where_they_saw_it_take_effect() -> None:
+    """An operation that others saw before it returned is a step of the order, and its answer does not fit there."""
+    found = shown("0 enqueue 1; 0 ok; 1 dequeue; 2 enqueue 2; 2 ok; 3 dequeue; 3 ok 2; 1 ok None", "queue")
+    assert [(line.line, line.says) for line in found.order] == [(1, "(1,)"), (4, "(1, 2)"), (3, "(2,)"), (6, "()")]
+    assert [(line.line, line.says) for line in found.next] == [
+        (3, "took effect in step 3, for others saw it; what it returned cannot be there: the state was (1, 2)")
+    ]
+
+
+def test_a_long_order_ends_with_the_state_where_it_gets_stuck() -> None:
+    """Of a history of many thousand operations the order is that of all before the contradiction, not of a few."""
+    writes = "; ".join(f"0 write {number}; 0 ok" for number in range(5000))
+    found = shown(f"{writes}; 1 read; 1 ok 17")
+    assert (found.order_begins, len(found.order), found.order_is_of_told) == (
+        5000 - STEPS_SHOWN_MAX,
+        STEPS_SHOWN_MAX,
+        False,
+    )
+    assert (found.order[-1].text, found.order[-1].says) == ("write 4999 -> ok", "4999")
 
 
 def test_bars_stand_in_the_lanes_of_their_processes() -> None:

@@ -194,7 +194,7 @@ def test_what_was_broken_comes_first(busy_run: Callable[[], RunFolder]) -> None:
         "✘ violated",
         "! undecided",
         "1 kept",
-        "not judged:",
+        " not judged",
     ]
     places = [words.index(word) for word in told]
     assert places == sorted(places)

@@ -16,7 +16,7 @@ from nemesis.cli.__main__ import cli
 
 FOLDER = ".github/workflows"
 ACTIONS = {"checkout", "setup-python", "setup-java", "upload-artifact"}
-NEEDED = {"lint", "test", "sim"}
+NEEDED = {"lint", "test", "test-nightly", "sim"}
 """What must not be forgotten."""
 _TARGETS = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 _USED = re.compile(r"\buses:\s*(\S+)")
@@ -46,9 +46,11 @@ def test_lines_are_found() -> None:
 
 
 def test_the_targets_are_those_of_the_makefile(workflows: str, pytestconfig: pytest.Config) -> None:
-    """Nothing else is made, and lint, tests and a sweep of the simulator are."""
+    """Nothing else is made, and lint, tests, those of the night and a sweep of the simulator are."""
     targets = set(_TARGETS.findall((pytestconfig.rootpath / "Makefile").read_text(encoding="utf-8")))
-    made = {word for command, *words in commands_in(workflows) if command == "make" for word in words}
+    made = {
+        word for command, *words in commands_in(workflows) if command == "make" for word in words if "=" not in word
+    }
     assert made <= targets
     assert made >= NEEDED
 
@@ -81,6 +83,14 @@ def test_only_known_actions_are_used(workflows: str) -> None:
     assert used
     assert {re.sub(r"@v\d+$", "", name) for name in used} <= {f"actions/{name}" for name in ACTIONS}
     assert all("@v" in name for name in used)
+
+
+def test_each_night_has_other_seeds(pytestconfig: pytest.Config) -> None:
+    """The tests of the night run every day, from the date on, or from the seed that is asked for."""
+    night = (pytestconfig.rootpath / FOLDER / "nightly.yml").read_text(encoding="utf-8")
+    assert re.search(r'^    - cron: "\d+ \d+ \* \* \*"$', night, re.MULTILINE)
+    assert "NIGHT: ${{ inputs.seed }}" in night
+    assert night.rstrip().endswith('make test-nightly SEED="${NIGHT:-$(date +%Y%m%d)}"')
 
 
 def test_network_namespaces_are_tested(workflows: str, pytestconfig: pytest.Config) -> None:

@@ -83,7 +83,7 @@ async def counting(cluster: LocalCluster) -> AsyncIterator[None]:
             await task
         finally:
             task.cancel()
-        found = (await store.get(b"n")).result.found
+        found = (await store.get_revised(b"n")).result.found
         assert found is not None
         assert (int(found.value), count > 0) == (count, True)
 

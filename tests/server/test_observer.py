@@ -87,7 +87,7 @@ def test_a_leader_that_cannot_be_is_a_warning() -> None:
 
 
 def test_a_truncation_is_one_line_with_what_was_lost() -> None:
-    """log_truncated names the end before the step and the end after it."""
+    """log_truncated names the end before the step and the end after it, and whom the replica follows in which epoch."""
     view = FakeView()
     observer, metrics = observer_of(view)
     observer.on_step(Started(), (), 1)
@@ -95,6 +95,7 @@ def test_a_truncation_is_one_line_with_what_was_lost() -> None:
     with capture_logs() as lines:
         observer.on_step(Ticked(), (Truncate(topic_partition=LOG, end_offset=Offset(7)),), 2)
     assert [(line["event"], line["from_offset"], line["end_offset"]) for line in lines] == [("log_truncated", 10, 7)]
+    assert [(line["epoch"], line["leader_id"]) for line in lines] == [(3, 2)]
     assert b'replica_truncations_total{partition="0",topic="log"} 1.0' in generate_latest(metrics.registry)
 
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.climate import Weather
+from nemesis.simulator.faults import WEATHER
 from nemesis.simulator.run import DRAWN
 from nemesis.variants.mutant import Need
 
@@ -54,7 +54,7 @@ def never_asked(root: Path) -> set[str]:
 def never_drawn() -> set[str]:
     """The weather of no seed."""
     drawn = {kind for draw in DRAWN.values() for seed in range(300) for kind in draw(Random(seed)).weather}
-    return {kind.value for kind in set(Weather) - drawn}
+    return {fault.kind for fault in WEATHER.keys() - drawn}
 
 
 def test_the_list_names_all_that_is_left_out(pytestconfig: pytest.Config) -> None:

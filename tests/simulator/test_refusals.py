@@ -9,8 +9,9 @@ from random import Random
 import pytest
 
 from nemesis.schedules.schedule import Schedule
-from nemesis.simulator.climate import CALM, REFUSALS_SHARE, Climate
+from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.climate_fields import CALM_CLIMATES
+from nemesis.simulator.common_seeds import REFUSALS_SHARE
 from nemesis.simulator.node import Node
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from nemesis.faults.damage import DamageDisk
 from nemesis.schedules.schedule import Schedule
-from nemesis.simulator.climate import CALM, Weather
+from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.node import Node
@@ -99,6 +100,6 @@ def test_seeds_differ_in_their_disks() -> None:
     drawn = [draw_cluster_climate(Random(seed)) for seed in range(300)]
     losing = [climate for climate in drawn if climate.cluster is not None and climate.cluster.disk_losses]
     assert 80 < len(losing) < 160
-    assert not any(Weather.DAMAGE in climate.weather for climate in losing)
+    assert not any(DamageDisk in climate.weather for climate in losing)
     factors = {climate.cluster.replication_factor for climate in losing if climate.cluster is not None}
     assert factors == {1, 2, 3}

@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from nemesis.disks.simulated_files import PowerLossError
+from nemesis.faults.damage import DamageDisk
 from nemesis.schedules.schedule import Schedule
-from nemesis.simulator.climate import CALM, Weather
+from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, with_rot
 from nemesis.simulator.node import Node
@@ -104,4 +105,4 @@ def test_seeds_have_logs_that_rot() -> None:
         assert cluster.replication_factor > 1
         assert not cluster.unclean_leader_election_enable
         assert not cluster.disk_losses
-        assert Weather.DAMAGE not in climate.weather
+        assert DamageDisk not in climate.weather

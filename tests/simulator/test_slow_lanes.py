@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from nemesis.simulator.climate import CALM, SLOW_LANES_SHARE, with_slow_lanes
+from nemesis.simulator.climate import CALM
+from nemesis.simulator.common_seeds import SLOW_LANES_SHARE, with_slow_lanes
 from nemesis.simulator.node import Node
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.steps import Crash, Step

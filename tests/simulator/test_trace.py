@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.simulator.climate import Climate, Weather
+from nemesis.faults.disks import PowerLoss
+from nemesis.simulator.climate import Climate
 from nemesis.simulator.run import SimOptions, simulate
 from nemesis.simulator.trace import Trace, told
 from nemesis.simulator.world import LOG
@@ -76,7 +77,7 @@ def test_watching_changes_nothing() -> None:
 
 def test_the_story_is_whole_and_in_order() -> None:
     """Every operation, fault, step, crash and start has its line, and no line is before the one above it."""
-    options = SimOptions(seed=5, time_limit_s=30, climate=Climate(weather=(Weather.POWER,)))
+    options = SimOptions(seed=5, time_limit_s=30, climate=Climate(weather=(PowerLoss,)))
     lines, _ = traced(options)
     run = simulate(options)
     times = [float(line.split()[0]) for line in lines[:-1]]

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from nemesis.faults.damage import DamageDisk
+from nemesis.faults.timekeeping import JumpClock
 from nemesis.schedules.schedule import Schedule
-from nemesis.simulator.climate import CALM, Weather
+from nemesis.simulator.climate import CALM
 from nemesis.simulator.group_climate import STORE, GroupClimate
 from nemesis.simulator.group_seeds import LEASE_DRIFT_PPM, draw_group_climate
 from nemesis.simulator.node import Node, Step
@@ -140,8 +142,8 @@ def test_seeds_differ_in_who_votes_and_in_leases() -> None:
     assert 30 < len(leases) < 90
     assert 50 < len(changing) < 120
     assert worst <= 1 + GroupConfig().lease_clock_drift_max_percent / 100
-    assert all(climate.drift_ppm <= LEASE_DRIFT_PPM and Weather.CLOCK not in climate.weather for climate in leases)
-    assert not any(Weather.DAMAGE in climate.weather for climate in changing)
+    assert all(climate.drift_ppm <= LEASE_DRIFT_PPM and JumpClock not in climate.weather for climate in leases)
+    assert not any(DamageDisk in climate.weather for climate in changing)
 
 
 def test_leaders_answer_by_lease() -> None:

@@ -9,11 +9,12 @@ import click
 import pytest
 
 from nemesis.cli.workload import workload_asked
+from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.errors import UnsupportedError
+from nemesis.history.events import METADATA_LOG
 from nemesis.systems import catalogue, programs
-from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, offer_of, page_table
+from nemesis.systems.catalogue import HIGHWATER, SYSTEMS, UnknownSystemError, missing, offer_of
 from nemesis.workload.catalogue import WORKLOADS
-from nemesis.workload.catalogue import page_table as workload_table
 
 LIBRARIES = tuple(library for entry in SYSTEMS.values() for library in entry.offer.libraries)
 
@@ -98,6 +99,16 @@ def test_only_logs_that_are_read_are_expected() -> None:
     }
 
 
+def test_where_every_offset_holds_a_record_is_declared() -> None:
+    """Nobody but clients writes to the partitions of our and Kafka's topics; the metadata log has other records too."""
+    options = ReplicaOptions()
+    declared = {name: list(entry.offer.gapless(options)) for name, entry in SYSTEMS.items()}
+    topics = list(options.topics.names)
+    assert declared == {"highwater": topics, "etcd": [], "redis": [], "kafka": topics}
+    assert topics
+    assert METADATA_LOG not in topics
+
+
 def test_a_system_offers_what_its_clients_can_do() -> None:
     """Which workloads a system is used for follows from what its clients can do, and ours can do everything."""
     assert SYSTEMS[HIGHWATER].offer.workloads == tuple(WORKLOADS)
@@ -105,10 +116,3 @@ def test_a_system_offers_what_its_clients_can_do() -> None:
         "redis": ("register", "set", "counter"),
         "kafka": ("append",),
     }
-
-
-def test_the_page_has_the_tables(pytestconfig: pytest.Config) -> None:
-    """The documentation lists systems and workloads as they say of themselves."""
-    docs = pytestconfig.rootpath / "docs"
-    assert f"\n{page_table()}\n\n" in (docs / "systems.md").read_text(encoding="utf-8")
-    assert f"\n{workload_table()}\n\n" in (docs / "nemesis.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 @pytest.fixture
 def example(pytestconfig: pytest.Config, tmp_path: Path) -> Path:
     """``forgetful.py`` in a folder of its own."""
-    text = (pytestconfig.rootpath / "docs" / "systems.md").read_text(encoding="utf-8")
+    text = (pytestconfig.rootpath / "docs" / "add-a-system.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     path = tmp_path / "forgetful.py"
     path.write_text(code, encoding="utf-8")

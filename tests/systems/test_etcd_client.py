@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'highwater[systems]'")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'highwater-log[systems]'")
 from aiohttp import web
 
 from nemesis.cluster.store import Answer

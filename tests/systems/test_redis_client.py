@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-pytest.importorskip("redis", reason="redis is not installed: pip install 'highwater[systems]'")
+pytest.importorskip("redis", reason="redis is not installed: pip install 'highwater-log[systems]'")
 
 from nemesis.cluster.store import Answer, Found
 from nemesis.errors import NotDoneError, UnknownOutcomeError

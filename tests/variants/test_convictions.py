@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from nemesis.cli.__main__ import main
+from nemesis.report.data import read_run
 from nemesis.variants.catalogue import DIRECTED_VARIANTS
 from nemesis.variants.mutant import DirectedVariant
+from tests.variants.causes import CAUSES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -36,7 +38,7 @@ def convicted_of(variant: DirectedVariant, store: Path, seed: int) -> set[str]:
 
 @pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)
 def test_a_wrong_protocol_is_convicted_by_name(variant: DirectedVariant, tmp_path: Path) -> None:
-    """Under its directed schedule a variant is invalid, and the anomalies it is known for are among the violations.
+    """Under its directed schedule a variant is invalid, of the anomalies it is known for, and the story says why.
 
     That a client meets each anomaly rests on who asks whom when, and on a machine that lets them: it has three tries.
     """
@@ -45,6 +47,8 @@ def test_a_wrong_protocol_is_convicted_by_name(variant: DirectedVariant, tmp_pat
         if not named >= set(variant.convicted_of):
             named = convicted_of(variant, tmp_path, seed)
     assert named >= set(variant.convicted_of), named
+    told = read_run(tmp_path / "append" / "latest").judgement
+    assert any(cause.is_named(told) for cause in CAUSES[variant.name]), told.narrative
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.cluster.system import Appended, Polled, ReplicaState
+from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.history.recorder import Clock
 from nemesis.history.writer import HistoryWriter
 from nemesis.runner import OpenRun, RunOptions
@@ -42,6 +44,41 @@ class DeafSystem(FakeSystem):
     async def replica_states(self) -> tuple[ReplicaState, ...]:
         await _deaf()
         return await super().replica_states()
+
+
+class BrokenSystem(FakeSystem):
+    """Whoever wants to be its client has the next of these errors."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__()
+        self.errors = list(errors)
+
+    def client(self) -> FakeClient:
+        raise self.errors.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("errors", "code", "said"),
+    [
+        ([UnsupportedError("no client library"), UnsupportedError("none")], Exit.UNSUPPORTED, "no client library"),
+        ([NodeFailedError("node 2 is gone"), NodeFailedError("node 3 too")], Exit.INTERNAL_ERROR, "node 2 is gone"),
+        ([UnsupportedError("no client library"), KeyError("a flaw")], Exit.INTERNAL_ERROR, "a flaw"),
+    ],
+    ids=["refused", "a node failed", "a flaw beside a refusal"],
+)
+def test_what_ends_a_client_is_what_the_run_ends_with(
+    errors: list[Exception], code: Exit, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error of a client is told by its kind, though others had theirs beside it: no refusal is called a fault."""
+    with HistoryWriter(tmp_path) as writer:
+        clock = Clock()
+        options = RunOptions(seed=1, concurrency=2, rate=1000.0)
+        schedule = Schedule(name="test", time_limit_s=1000.0, steps=())
+        run = OpenRun(
+            BrokenSystem(*errors), writer, clock, ReportWriter(writer, clock), options, schedule, lambda _: None
+        )
+        assert exit_code_of(lambda: asyncio.run(run.record())) == code
+    assert said in capsys.readouterr().err
 
 
 async def test_a_run_ends_when_cancellations_are_lost(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ Owns the options, the rounds, and the sweep's document. All runs are looked at b
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,13 +19,15 @@ from nemesis.ci.command import execute
 from nemesis.ci.judged import worst
 from nemesis.ci.telling import tell_ci
 from nemesis.cli.exit import VERDICT_EXITS
+from nemesis.cli.run import SECTIONS as RUN_SECTIONS
 from nemesis.cli.run import plan, run, store_option
 from nemesis.cli.settings import setting_options, settings_given, words_of
 from nemesis.cli.soak.document import SEEDS_MAX, Sweep, SweepError, read_sweep
 from nemesis.cli.soak.matrix import RUNS_MAX, Cell, cells_of, count_of
 from nemesis.cli.soak.play import COUNTED, Play, Played
 from nemesis.cli.soak.table import table_of
-from nemesis.cli.verdicts import junit_option, master_option
+from nemesis.cli.verdicts import junit_option, master_option, write_document
+from replica.cli.help import Command, Sections, example
 
 ROUNDS_MAX = 10_000
 NAME = "soak"
@@ -43,7 +44,21 @@ def _must_see(context: click.Context, parameter: click.Parameter, value: str | N
     return names
 
 
-@click.command()
+SECTIONS: Sections = {
+    "Runs": ("file", "seeds", "fresh", "must_see", "test_count", "until_failure", "keep_all"),
+    **{heading: [name for name in names if name != "seed"] for heading, names in RUN_SECTIONS.items()},
+    "Judging": (*RUN_SECTIONS["Judging"], "output"),
+}
+
+
+@click.command(
+    cls=Command,
+    sections=SECTIONS,
+    epilog=example(
+        "nemesis soak --seeds 1-20 --time-limit 60 --nemesis partition,kill",
+        "nemesis soak nightly.toml --junit junit.xml",
+    ),
+)
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--seeds", metavar="LIST", help=f"Such as 1-10,17. [default: {SEEDS_DEFAULT}, or those of the file]")
 @click.option("--fresh", type=click.IntRange(0, SEEDS_MAX), default=0, show_default=True, help="Draw as many more.")
@@ -152,11 +167,9 @@ def _tell(asked: Sweep, played: Sequence[Played], output: Path, junit: Path | No
     verdict = worst([case.verdict for case in cases])
     for line in table_of(played):
         click.echo(line)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    runs = [one.to_json() for one in played]
-    document = {"name": asked.name, "verdict": verdict, "complete": is_whole, "runs": runs}
-    output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     click.echo(f"verdict: {verdict}{'' if is_whole else f': {cases[-1].message}'}")
+    runs = [one.to_json() for one in played]
+    write_document(output, {"name": asked.name, "verdict": verdict, "complete": is_whole, "runs": runs})
     click.echo(f"result: {output}")
     tell_ci(cases, junit=junit, name=asked.name)
     return verdict

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 OBJECT_BITS = 32
 """An object is numbered by its file, and within it by the order of first operations in so many bits."""
 FILES_A_TASK_MAX = 50
-SUFFIXES = frozenset({".jsonl", ".json", ".edn", ".log", ".parquet", ".kv", ".txt", ".gz"})
+SUFFIXES = frozenset({".jsonl", ".json", ".edn", ".log", ".parquet", ".kv", ".porcupine", ".txt", ".gz"})
 NAMED_ROWS = pa.schema([*JUDGEMENT_ROWS, OBJECT_ROWS.field("run_id"), OBJECT_ROWS.field("key")])
 _FILE_ROWS = pa.schema([pa.field("number", pa.int64()), pa.field("run_id", pa.string()), pa.field("path", pa.string())])
 File = tuple[int, str, str]

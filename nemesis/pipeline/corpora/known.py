@@ -77,11 +77,15 @@ class Known:
             for row, offset, record in _firsts(differs)
         }
         asked = np.flatnonzero(is_low & (columns.second != NIL) & (log.counts > columns.second))
-        reasons |= {k: f"{log.counts[k]} records came back of at most {columns.second[k]}" for k in asked.tolist()}
+        reasons |= {
+            k: f"a fetch of at most {columns.second[k]} records returned {log.counts[k]}" for k in asked.tolist()
+        }
         highest = np.where(log.is_sure, columns.result, log.end)
         short = (is_low & ~log.is_partial) | log.is_sure
         for k in np.flatnonzero(short & (highest < length)).tolist():
-            reasons.setdefault(k, f"the log was at least {length} long before, and at most {highest[k]} then")
+            reasons.setdefault(
+                k, f"the log had at least {length} records before that began, and at most {highest[k]} by its answer"
+            )
         return reasons
 
 

@@ -27,7 +27,7 @@ from nemesis.checks.schemas import ANOMALY_SCHEMA, Severity
 from nemesis.checks.verdict import undecided
 from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
-from nemesis.formats.reading import read_history_file
+from nemesis.formats.reading import ReadHistory, read_history_file
 from nemesis.formats.recognise import Format
 from nemesis.pipeline.corpora.engine import Session
 from nemesis.pipeline.corpora.histories import File, file_frame, reason_of
@@ -68,11 +68,17 @@ class WorkloadResults:
     anomalies: pa.Table
 
 
-def judge_workload(file: File, format: Format | None) -> dict[str, Any]:
-    """One row of ``WORKLOAD_ROWS``. Raises HistoryError for a file that is no history of a Kafka workload."""
-    _, run_id, path = file
-    history = read_history_file(Path(path), format=format, key_pairs=KeyPairs.NO)
-    operations = micro_operations(history.events, history.path)
+def read_workload(path: Path, format: Format | None) -> tuple[ReadHistory, pa.Table]:
+    """A history and its operations (``MICRO_OPERATION_SCHEMA``).
+
+    Raises HistoryError for a file that is no history of a Kafka workload.
+    """
+    history = read_history_file(path, format=format, key_pairs=KeyPairs.NO)
+    return history, micro_operations(history.events, history.path)
+
+
+def judge_workload(run_id: str, history: ReadHistory, operations: pa.Table) -> dict[str, Any]:
+    """One row of ``WORKLOAD_ROWS``."""
     findings = judge_transactions(operations)
     rows = [row | {"run_id": run_id} for row in findings.anomalies.to_pylist()]
     if history.doubt is not None:
@@ -153,7 +159,7 @@ def _judge_batches(batches: Iterator[pa.RecordBatch], format: Format | None) -> 
 def _judged(file: File, format: Format | None) -> pa.Table:
     """What is told of a file of a corpus, also of one that cannot be read."""
     try:
-        row = judge_workload(file, format)
+        row = judge_workload(file[1], *read_workload(Path(file[2]), format))
     except Exception as error:  # one file's fault must not end the job; nothing is said of what is in it
         row = dict.fromkeys(("events", "events_of_others", "topic_partitions"), 0)
         row |= {"run_id": file[1], "format": "", "verdict": Verdict.UNKNOWN.value}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nemesis.cluster.store import Verb
 from nemesis.history.events import METADATA_LOG
-from nemesis.systems.offer import Offer
+from nemesis.systems.offer import Offer, topic_logs
 
 if TYPE_CHECKING:
     from nemesis.cluster.replica_options import ReplicaOptions
@@ -23,6 +23,7 @@ OFFER = Offer(
     reads=("linearizable", "lease", "stale"),
     shows_logs=True,
     logs=_logs,
+    gapless=topic_logs,
     settings=frozenset({"variant", "log_flush"}),
     lacks={},
     runs="our replicas",

@@ -8,11 +8,12 @@ from __future__ import annotations
 from nemesis.cluster.store import Verb
 from nemesis.faults.needs import Need
 from nemesis.systems.kafka.jars import check_resolvable, resolve_jars
-from nemesis.systems.offer import LACKED, Offer
+from nemesis.systems.offer import LACKED, Offer, topic_logs
 
 OFFER = Offer(
     verbs=frozenset({Verb.APPEND}),
     shows_logs=True,
+    gapless=topic_logs,
     lacks={**LACKED, Need.WALL_CLOCKS: "libfaketime has not been tried with Java"},
     programs=("java",),
     libraries=("confluent_kafka",),

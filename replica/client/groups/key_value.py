@@ -188,8 +188,20 @@ class KeyValueClient(Closing):
         revision: int | None = None,
         read_from: ReadFrom = LINEARIZABLE,
         timeout_ms: int | None = None,
+    ) -> bytes | None:
+        """The value of one key, now or as it stood at ``revision``; None where there is no such key."""
+        answer = await self.get_revised(key, revision=revision, read_from=read_from, timeout_ms=timeout_ms)
+        return None if answer.result.found is None else answer.result.found.value
+
+    async def get_revised(
+        self,
+        key: bytes,
+        *,
+        revision: int | None = None,
+        read_from: ReadFrom = LINEARIZABLE,
+        timeout_ms: int | None = None,
     ) -> Revised[results.GetResult]:
-        """One key, now or as it stood at ``revision``."""
+        """One key with its revisions, its version and its lease, and the store's revision."""
         request = commands.Get(key=key, revision=revision)
         return await self._ask(request, results.GetResult, read_from, timeout_ms)
 

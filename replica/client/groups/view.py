@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterable
 from random import Random
 
-from replica.client.asking import RETRIABLE, AnswerT, Failed, unanswered
+from replica.client.asking import RETRIABLE, AnswerT, Failed, is_refused, unanswered
 from replica.client.clock import Clock, Deadline, SystemClock
 from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Closing, Connections, Endpoint, GrpcConnections, bootstrap_endpoints
@@ -201,19 +201,24 @@ class GroupView(Closing):
         """Ask one after the other until somebody knows a leader that was not asked in vain."""
         try:
             heard: list[str] = []
-            without = silent = 0
+            without = silent = refused = 0
             asked: set[Endpoint] = set()
             while (endpoint := self._next_of(asked)) is not None:
                 asked.add(endpoint)
                 answer = await self._described_by(endpoint)
-                silent += isinstance(answer, str)
+                silent += isinstance(answer, Failed)
+                refused += isinstance(answer, Failed) and answer.refused
                 without += isinstance(answer, DescribeReplicaResponse) and not self._learn(answer)
-                heard.append(answer if isinstance(answer, str) else _told_by(endpoint, answer))
+                heard.append(answer.reason if isinstance(answer, Failed) else _told_by(endpoint, answer))
                 if self._leader_endpoint() is not None and self._leader != self._in_vain:
                     return
             is_nowhere = without == len(asked)
             self._last = Failed(
-                reason=heard[-1], no_such_group=is_nowhere, is_final=is_nowhere, unreachable=silent == len(asked)
+                reason=heard[-1],
+                refused=refused == len(asked) and not self._addresses,
+                no_such_group=is_nowhere,
+                is_final=is_nowhere,
+                unreachable=silent == len(asked),
             )
         finally:
             over.set()
@@ -234,12 +239,12 @@ class GroupView(Closing):
             default=None,
         )
 
-    async def _described_by(self, endpoint: Endpoint) -> DescribeReplicaResponse | str:
+    async def _described_by(self, endpoint: Endpoint) -> DescribeReplicaResponse | Failed:
         request = DescribeReplicaRequest(topic_partition=self.group)
         try:
             answer = await self.call(endpoint, request, self.config.metadata_timeout_ms)
         except TransportError as error:
-            return str(error)
+            return Failed(reason=str(error), refused=is_refused(error))
         assert isinstance(answer, DescribeReplicaResponse), answer
         return answer
 

@@ -52,6 +52,20 @@ def request(
     )
 
 
+def test_whoever_is_appointed_appends_nothing_by_itself() -> None:
+    """Every offset of a partition holds a client's record: no leader opens its epoch with one of its own."""
+    bench = leading()
+    bench.fill(2)
+    for leader_id, leader_epoch in ((1, 6), (2, 7), (1, 8)):
+        bench.metadata(registration(leader_id, leader_epoch))
+    bench.fill(1)
+    assert [(batch.base_offset, batch.is_control) for batch in bench.disk.batches] == [
+        (0, False),
+        (1, False),
+        (2, False),
+    ]
+
+
 def refused(bench: PartitionBench, asked: m.ProduceRequest) -> ErrorCode:
     """Hand in a produce that must be refused before anything is appended, and return why."""
     response = bench.answer(asked)

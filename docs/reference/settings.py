@@ -1,0 +1,78 @@
+"""What is set and what is measured: the settings of topics, and the metrics of a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
+
+from docs.reference.tables import code, codes, table
+from replica.core.metadata.configs import DEFAULTS, LONG_MAX, NO_LIMIT, TopicSetting
+from replica.core.metadata.image import MetadataImage
+from replica.ids import ReplicaId
+from replica.server.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Nothing:
+    """A replica without a log, of which metrics can be asked."""
+
+    replica_id: ReplicaId
+    logs: Mapping[Any, Any] = field(default_factory=dict)
+    groups: Mapping[Any, Any] = field(default_factory=dict)
+    partitions: Mapping[Any, Any] = field(default_factory=dict)
+    offline: Mapping[Any, Any] = field(default_factory=dict)
+    image: MetadataImage = field(default_factory=MetadataImage)
+    is_active_controller: bool = False
+
+
+def metrics() -> str:
+    """Every metric of a replica."""
+    rows = [
+        (code(_served(metric)), metric.type, codes(labels), metric.documentation) for metric, labels in metrics_served()
+    ]
+    return f"""# Metrics
+
+`replica start --metrics-listen` serves them at `/metrics`, as Prometheus reads them. A histogram `X` is served as
+`X_bucket`, `X_sum` and `X_count`.
+
+{table(("name", "type", "labels", "meaning"), rows)}"""
+
+
+def metrics_served() -> Iterator[tuple[Metric, tuple[str, ...]]]:
+    """Each metric with the names of its labels."""
+    served = Metrics(_Nothing(replica_id=ReplicaId(1)))
+    counted = {each._name: each._labelnames for each in vars(served).values() if isinstance(each, MetricWrapperBase)}
+    for metric in served.registry.collect():
+        yield metric, tuple(getattr(metric, "_labelnames", counted.get(metric.name, ())))
+
+
+def _served(metric: Metric) -> str:
+    return f"{metric.name}_total" if metric.type == "counter" else metric.name
+
+
+def topics() -> str:
+    """Every setting of a topic, with its default."""
+    rows = [(code(setting.value), code(_default(setting))) for setting in TopicSetting]
+    return f"""# Settings of topics
+
+Names and meanings are Kafka's; [Replication](../replication.md) says what follows from them.
+`replica topic create --config NAME=VALUE` sets one, `replica topic alter` changes it.
+
+{table(("setting", "default"), rows)}"""
+
+
+def _default(setting: TopicSetting) -> object:
+    value = getattr(DEFAULTS, setting.name.lower())
+    match value:
+        case None:
+            return NO_LIMIT
+        case bool():
+            return str(value).lower()
+        case int() if value == LONG_MAX:
+            return "2^63 - 1"
+        case _:
+            return value

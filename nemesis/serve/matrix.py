@@ -1,0 +1,119 @@
+"""Runs as a matrix: a row for what was run, a cell for each seed.
+
+Owns the rows: of runs that are in the store, and of a sweep's document, which also tells of runs that are there no more
+or came to no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from nemesis.serve.store import DEPTH_MAX, NotInStoreError, Store
+from nemesis.serve.summary import Standing, Summary, read_json, text_of, texts_of
+
+COLUMNS_MAX = 40
+"""With more seeds than these a row is a list of its own cells, and not a line of a table."""
+CELLS_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One run. ``name`` is None where it is not in the store; ``told`` is what is said of it."""
+
+    seed: str
+    standing: Standing
+    name: str | None
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What was run, and with which seeds it ended how; of a seed that was run again, the first cell is the newest."""
+
+    combination: str
+    cells: Sequence[Cell]
+
+    def of(self, seed: str) -> Sequence[Cell]:
+        """The cells of one seed."""
+        return [cell for cell in self.cells if cell.seed == seed]
+
+    def count(self, standing: Standing) -> int:
+        """How many of its cells ended so."""
+        return sum(cell.standing is standing for cell in self.cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """``title`` is empty for the runs of the store; ``is_whole`` is false of a sweep that was interrupted."""
+
+    title: str
+    rows: Sequence[Row]
+    is_whole: bool = True
+
+    @property
+    def seeds(self) -> Sequence[str]:
+        """The columns, in the order of numbers; none where there are too many."""
+        found = {cell.seed for row in self.rows for cell in row.cells}
+        return sorted(found, key=lambda seed: (len(seed), seed)) if len(found) <= COLUMNS_MAX else ()
+
+
+def matrix_of_runs(runs: Iterable[Summary]) -> Matrix:
+    """The matrix of runs that are in the store."""
+    pairs = [(run.combination, _cell(run)) for _, run in zip(range(CELLS_MAX), runs, strict=False)]
+    return Matrix(title="", rows=_rows(pairs))
+
+
+def matrix_of_sweep(store: Store, name: str) -> Matrix:
+    """The matrix of a sweep's document. Raises NotInStoreError where there is none, or it is none."""
+    document = read_json(store.document(name))
+    runs = document.get("runs")
+    if not isinstance(runs, list):
+        raise NotInStoreError(f"{name} is not what nemesis soak writes")
+    played = [run for run in runs[:CELLS_MAX] if isinstance(run, dict)]
+    pairs = [(text_of(run.get("combination")), _played_cell(store, run)) for run in played]
+    title = text_of(document.get("name")) or name
+    return Matrix(title=title, rows=_rows(pairs), is_whole=document.get("complete") is not False)
+
+
+def sweeps_of(store: Store) -> list[str]:
+    """The names of the documents of sweeps that are in the store."""
+    return [name for name in store.documents() if isinstance(read_json(store.root / name).get("runs"), list)]
+
+
+def _rows(pairs: Iterable[tuple[str, Cell]]) -> Sequence[Row]:
+    rows: dict[str, list[Cell]] = {}
+    for combination, cell in pairs:
+        rows.setdefault(combination, []).append(cell)
+    return [Row(combination=combination, cells=cells) for combination, cells in sorted(rows.items())]
+
+
+def _cell(run: Summary) -> Cell:
+    seed = "no seed" if run.seed is None else str(run.seed)
+    return Cell(seed=seed, standing=run.standing, name=run.name, told="; ".join(run.reasons))
+
+
+def _played_cell(store: Store, run: Mapping[str, Any]) -> Cell:
+    verdict = text_of(run.get("verdict"))
+    judged = verdict in (Standing.VALID, Standing.INVALID, Standing.UNKNOWN)
+    return Cell(
+        seed=text_of(run.get("seed")),
+        standing=Standing(verdict) if judged else Standing.NOT_JUDGED,
+        name=_name_in(store, text_of(run.get("run"))),
+        told="; ".join(texts_of(run.get("reasons"))),
+    )
+
+
+def _name_in(store: Store, path: str) -> str | None:
+    """The run that a sweep's document names by the path that it had: the store may have been moved since."""
+    parts = PurePath(path).parts
+    for length in range(min(len(parts), DEPTH_MAX + 1), 0, -1):
+        name = "/".join(parts[-length:])
+        try:
+            store.folder(name)
+        except NotInStoreError:
+            continue
+        return name
+    return None
