@@ -114,7 +114,7 @@ def worded(value: Any) -> str:
         case list() | tuple():
             return ", ".join(_part(part) for part in value) or "nothing"
         case bool():
-            return "yes" if value else "no"
+            return "true" if value else "false"
         case _:
             return str(value)
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from nemesis.errors import NodeFailedError
 from nemesis.faults import catalogue
 from nemesis.faults.bursts import Burst
