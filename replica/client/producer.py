@@ -136,13 +136,19 @@ class Producer(Closing):
             delivery.tell(on_delivery)
         return delivery
 
-    async def send_and_wait(self, topic: str, value: Any, /, **options: Any) -> RecordMetadata:
-        """Write one record and say where it stands; ``options`` are those of ``send``.
-
-        Waits for room first. Raises NotWrittenError or OutcomeUnknownError.
-        """
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Wait for room, write one record and say where it stands. Raises NotWrittenError or OutcomeUnknownError."""
         await self.ready()
-        return await self.send(topic, value, **options)
+        return await self.send(topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
 
     def send_many(
         self,
