@@ -16,7 +16,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # The reference is of the code beside it, whatever is installed.
 
 TITLES: dict[str, str] = {}
 """Of each page that is written from the code, by its name: what the page that lists them calls it."""
@@ -27,6 +26,8 @@ LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)]*)\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is written from the code."""
+    # The reference is of the code beside it, whatever is installed. MkDocs undoes this if it is done on import.
+    sys.path.insert(0, str(ROOT))
     from docs.reference.pages import PAGES
 
     for name, write in PAGES.items():
