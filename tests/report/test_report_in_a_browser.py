@@ -151,6 +151,7 @@ def test_filters_leave_what_they_say(page: Page, run_folder: RunFolder) -> None:
         page.locator("#words").fill(words)
         expect(rows).to_have_count(number)
     page.get_by_role("button", name="Clear").click()
+    expect(rows).to_have_count(31)
     page.locator("#to").fill("9.9")
     page.locator("#to").press("Enter")
     expect(rows).to_have_count(10)

@@ -114,8 +114,7 @@ function drawAll() {
     sheet.pen.globalAlpha = 1;
   }
   placeMarks(places.shown, 2);
-  element("from").value = view.from.toFixed(2);
-  element("to").value = view.to.toFixed(2);
+  for (const id of ["from", "to"]) if (document.activeElement !== element(id)) element(id).value = view[id].toFixed(2);
 }
 
 // --- pointing ---------------------------------------------------------------------------------------------------------
@@ -223,6 +222,7 @@ for (const id of ["from", "to"]) {
     const from = Number(element("from").value), to = Number(element("to").value);
     if (Number.isFinite(from) && to > from) show(from, to); else redraw();
   });
+  element(id).addEventListener("blur", redraw);
 }
 element("filters").addEventListener("submit", (event) => event.preventDefault());
 element("filters").addEventListener("reset", () => {
