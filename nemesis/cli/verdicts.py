@@ -123,11 +123,15 @@ def judge_and_tell(folder: Path, *, engine: str, master: str, junit: Path | None
         raise click.ClickException(str(error)) from error
     except EngineUnavailableError as error:
         raise refusal_of(error, kept=folder) from error
-    tell(judgement, folder)
+    unwritten: OSError | None = None
     try:
         write_results(judgement, folder)
     except OSError as error:
-        raise click.ClickException(f"the verdict stands, but its results.json cannot be written: {error}") from error
+        unwritten = error
+    tell(judgement, folder)
+    if unwritten is not None:
+        why = f"the verdict stands, but its results.json cannot be written: {unwritten}"
+        raise click.ClickException(why) from unwritten
     page = write_page(folder)
     if page is not None:
         click.echo(f"report: {_shown(page)}")

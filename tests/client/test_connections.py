@@ -10,6 +10,7 @@ from replica.client import connections
 from replica.client.connections import Endpoint, GrpcConnections
 from replica.core.messages import DescribeClusterRequest, Request, Response
 from replica.ids import ReplicaId
+from replica.rpc.tls import TlsFiles
 from replica.rpc.transport import NotAppliedError
 
 ADDRESS = "127.0.0.1:1"
@@ -25,7 +26,8 @@ class Refusing:
 
     dialled: list[tuple[str, int]]
 
-    def __init__(self, address_of: Callable[[ReplicaId], str], *, ping_ms: int) -> None:
+    def __init__(self, address_of: Callable[[ReplicaId], str], *, ping_ms: int, tls: TlsFiles | None) -> None:
+        assert tls is None
         self._address = address_of(ReplicaId(9))
         self.dialled.append((self._address, ping_ms))
 
