@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nemesis.history.errors import HistoryError
+from nemesis.history.whole_files import write_whole
 
 STOPPED_NAME = "stopped.json"
 
@@ -46,11 +47,7 @@ class Stopped:
 
 def write_stopped(folder: Path, stopped: Stopped) -> Path:
     """Write it into the run's folder, whole or not at all; returns its path."""
-    path = folder / STOPPED_NAME
-    unfinished = folder / f".{STOPPED_NAME}.unfinished"
-    unfinished.write_text(json.dumps(asdict(stopped), indent=2) + "\n", encoding="utf-8")
-    unfinished.rename(path)
-    return path
+    return write_whole(folder / STOPPED_NAME, json.dumps(asdict(stopped), indent=2) + "\n")
 
 
 def read_stopped(folder: Path) -> Stopped | None:

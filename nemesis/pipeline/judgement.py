@@ -17,6 +17,7 @@ from nemesis.checks.promises import Checked
 from nemesis.checks.registry import is_shown
 from nemesis.checks.verdict import RunCounts, decide, faults_bit, undecided_where_lines_lack
 from nemesis.history.document import TEST_NAME
+from nemesis.history.whole_files import write_whole
 from nemesis.pipeline.runs import RunFolder
 from nemesis.verdict import Verdict
 from nemesis.workload.objects import ObjectWorkload
@@ -116,8 +117,4 @@ def _contradicted(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> tuple[st
 
 def write_results(judgement: Judgement, folder: Path) -> Path:
     """Write ``results.json`` into the run's folder, whole or not at all; returns its path."""
-    path = folder / RESULTS_NAME
-    unfinished = folder / f".{RESULTS_NAME}.unfinished"
-    unfinished.write_text(judgement.to_json(), encoding="utf-8")
-    unfinished.replace(path)
-    return path
+    return write_whole(folder / RESULTS_NAME, judgement.to_json())

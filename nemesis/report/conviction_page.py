@@ -70,7 +70,7 @@ def write_conviction_page(
     html = (
         environment().get_template("conviction.html.j2").render(page=page, sign=sign, word=word, judged_as=model.name)
     )
-    target.write_text(html, encoding="utf-8")
+    target.write_text(html, encoding="utf-8", errors="backslashreplace")
 
 
 def _name(key: Hashable) -> str:

@@ -7,7 +7,6 @@ script element; a content policy forbids the page to load anything from anywhere
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from markupsafe import Markup
 
 from nemesis.checks.promises import Kept
 from nemesis.history.events import METADATA_LOG, ON_LOGS
+from nemesis.history.whole_files import write_whole
 from nemesis.report.conviction_run import NO_PICTURES, Pictures, pictures_of
 from nemesis.report.data import view_of
 from nemesis.report.figures import REPLICA_COLOURS, picture
@@ -39,11 +39,7 @@ def write_report(folder: Path) -> Path:
     """
     files = read_run_files(folder)
     page = render_page(view_of(files), pictures_of(files))
-    target = folder / REPORT_NAME
-    unfinished = folder / f".{REPORT_NAME}.unfinished"
-    unfinished.write_text(page, encoding="utf-8")
-    os.replace(unfinished, target)
-    return target
+    return write_whole(folder / REPORT_NAME, page)
 
 
 def render_page(run: RunView, pictures: Pictures = NO_PICTURES) -> str:

@@ -122,9 +122,10 @@ class Pages:
     def live(self, request: Request) -> Response:
         """A part of the page of a run that goes on; a header says when it does no more."""
         run, folder = self._named(request)
-        goes_on = "yes" if run.standing is Standing.RUNNING else "no"
+        if run.standing is not Standing.RUNNING:
+            return HTMLResponse("", headers={"X-Run-Goes-On": "no"})
         page = render("live.html.j2", LINKS, run=run, live=self._live.look(folder))
-        return HTMLResponse(page, headers={"X-Run-Goes-On": goes_on})
+        return HTMLResponse(page, headers={"X-Run-Goes-On": "yes"})
 
     def history(self, request: Request) -> Response:
         """Rows of a run's tables, or the answer to a query about them."""

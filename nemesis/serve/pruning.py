@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nemesis.history.schemas import Kind
-from nemesis.serve.store import NotInStoreError, Store, is_recorded
+from nemesis.serve.store import NotInStoreError, Store, has_ended, is_folder, is_recorded
 from nemesis.serve.summary import NS_PER_S, Standing, Summaries, Summary
 
 SETTLED_S = 3600.0
@@ -62,7 +62,8 @@ class Rules:
     def _may_go(self, one: Stored, now_s: float) -> bool:
         if one.run.standing is Standing.RUNNING or not is_recorded(one.folder):
             return False
-        if one.run.standing is Standing.NOT_JUDGED and now_s - one.touched_s < SETTLED_S:
+        is_settled = one.run.standing is not Standing.NOT_JUDGED and has_ended(one.folder)
+        if not is_settled and now_s - one.touched_s < SETTLED_S:
             return False
         return one.run.standing in self.standings and now_s - one.touched_s >= self.older_than_s
 
@@ -95,6 +96,8 @@ def remove(store: Store, going: Sequence[Stored]) -> int:
         if not _is_as_it_was(store, one):
             continue
         doomed = one.folder.with_name(f"{GOING}{one.folder.name}")
+        if is_folder(doomed):  # The last time this was interrupted.
+            shutil.rmtree(doomed)
         one.folder.rename(doomed)
         shutil.rmtree(doomed)
         removed += one.size

@@ -76,7 +76,7 @@ class Sql:
         question = Question(tables=tables, query=query, rows_max=self._rows, time_s=self._time_s)
         try:
             ended = subprocess.run(
-                (sys.executable, "-m", PROCESS),
+                (sys.executable, "-P", "-m", PROCESS),  # What lies in the working directory is not imported.
                 input=msgspec.json.encode(question),
                 capture_output=True,
                 timeout=START_S_MAX + self._time_s + 1,

@@ -25,6 +25,9 @@ DATABASE_MEMORY = "512MiB"
 START_S_MAX = 30.0
 """What the process may take until it begins with the query."""
 ANSWER_CHARACTERS_MAX = 2_000_000
+CELL_CHARACTERS = 10
+"""What the page has for each cell beside its text, empty or not."""
+ERROR_CHARACTERS_MAX = 10_000
 SETTINGS: Mapping[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -69,7 +72,7 @@ def answer(question: Question, begin: Callable[[], None] = lambda: None) -> Answ
         columns = tuple(entry[0] for entry in found.description or ())
         return _bounded(columns, found, question.rows_max)
     except (RefusedError, duckdb.Error) as error:
-        return Answer(error=str(error))
+        return Answer(error=str(error)[:ERROR_CHARACTERS_MAX])
     finally:
         connection.close()
 
@@ -109,7 +112,7 @@ def _bounded(columns: Sequence[str], found: duckdb.DuckDBPyConnection, rows_max:
     characters = 0
     while row := found.fetchone():
         texts = tuple(map(shown, row))
-        characters += sum(map(len, texts))
+        characters += sum(map(len, texts)) + CELL_CHARACTERS * len(texts)
         if len(rows) == rows_max or characters > ANSWER_CHARACTERS_MAX:
             return Answer(columns=columns, rows=rows, more=True)
         rows.append(texts)
@@ -136,7 +139,7 @@ def main() -> None:
     try:
         told = answer(question, lambda: end_after(question.time_s))
     except Exception as error:
-        told = Answer(error=f"{type(error).__name__}: {error}")
+        told = Answer(error=f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX])
     sys.stdout.buffer.write(msgspec.json.encode(told))
 
 

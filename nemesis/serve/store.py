@@ -151,13 +151,13 @@ def shards(folder: Path, kind: Kind) -> list[Path]:
 
 
 def has_links(folder: Path) -> bool:
-    """Whether any of what a report is made of is a link: then it is not read, since that would follow it."""
+    """Whether any of what a report is made of is a link, which would be followed, or a pipe: then it is not read."""
     for path in (folder, *(folder / kind for kind in Kind)):
         if path.is_symlink():
             return True
         if path.is_dir():
             with os.scandir(path) as entries:
-                if any(entry.is_symlink() for entry in entries):
+                if not all(e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False) for e in entries):
                     return True
     return False
 

@@ -47,7 +47,7 @@ def certs(names: tuple[str, ...], folder: Path, hosts: tuple[str, ...], days: in
     except ImportError as error:
         raise click.ClickException("certificates are made by a library that is not installed: cryptography") from error
 
-    if unfit := [name for name in names if name == _CA or Path(name).name != name or name.startswith(".")]:
+    if unfit := [name for name in names if _is_unfit(name)]:
         raise click.UsageError(f"{unfit[0]!r} cannot be the name of a certificate's file, as one folder holds them all")
     folder.mkdir(parents=True, exist_ok=True)
     authority = _authority(folder, days)
@@ -56,6 +56,11 @@ def certs(names: tuple[str, ...], folder: Path, hosts: tuple[str, ...], days: in
         certificate, key = _signed(name, days, authority, alternatives)
         _store(folder, name, certificate, key)
         click.echo(folder / f"{name}.pem")
+
+
+def _is_unfit(name: str) -> bool:
+    """Whether the files of this name are the authority's, another name's key, or not in the folder at all."""
+    return name == _CA or name.endswith("-key") or name.startswith(".") or Path(name).name != name
 
 
 def _authority(folder: Path, days: int) -> tuple[x509.Certificate, EllipticCurvePrivateKey]:
@@ -130,6 +135,7 @@ def _store(folder: Path, name: str, certificate: x509.Certificate, key: Elliptic
         (folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM)),
     ):
         new = path.with_suffix(".new")
-        new.touch(mode=0o600)
-        new.write_bytes(content)
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
         os.replace(new, path)

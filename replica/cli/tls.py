@@ -5,6 +5,7 @@ Owns their names. Files are read by whoever dials or serves. Imports nothing hea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,13 +31,17 @@ def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
             f"--{dashed}",
             f"tls_{name}",
             type=click.Path(path_type=Path, dir_okay=False),
-            envvar=f"REPLICA_TLS_{name.upper()}",
+            envvar=_variable(name),
             show_envvar=True,
             expose_value=False,
             callback=_keep,
             help=explanation,
         )(command)
     return command
+
+
+def _variable(name: str) -> str:
+    return f"REPLICA_TLS_{name.upper()}"
 
 
 def _keep(context: click.Context, option: click.Parameter, path: Path | None) -> None:
@@ -46,6 +51,9 @@ def _keep(context: click.Context, option: click.Parameter, path: Path | None) ->
 
 def tls_files() -> TlsFiles | None:
     """What this command was given; None without TLS. Raises click.UsageError where it cannot be used."""
+    for name in map(_variable, _FILES):
+        if os.environ.get(name) == "":  # Without TLS is not what somebody wants who set it.
+            raise click.UsageError(f"{name} is empty: unset it, or name a file")
     context = click.get_current_context(silent=True)
     files = None if context is None else context.meta.get(_KEY)
     if files is None:

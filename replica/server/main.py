@@ -285,7 +285,7 @@ class ReplicaProcess:
         asks = self._options.tls_client_auth or option == "--peer-listen"
         try:
             credentials = tls.server_credentials(with_client_auth=asks)
-        except TlsError as error:
+        except (TlsError, OSError) as error:
             raise StartRefusedError(str(error)) from error
         return server.add_secure_port(listen, credentials)
 

@@ -59,6 +59,25 @@ def test_as_many_go_as_the_size_asks_for(recorded: Path) -> None:
     assert _names(Rules(standings=valid, size_max=0).going(stored, NOW_S)) == ["4", "3", "2", "1"]
 
 
+def test_a_run_that_was_judged_while_it_goes_on_stays(tmp_path: Path) -> None:
+    """A verdict on what a run has recorded so far does not end it: its history is not closed."""
+    going_on = write_run(tmp_path / "going-on", verdict="unknown", is_over=False)
+    stored = [_stored(going_on, "going-on", Standing.UNKNOWN, (SETTLED_S - 1) / DAY_S)]
+    assert _names(Rules(size_max=0).going(stored, NOW_S)) == []
+
+
+def test_what_was_left_half_removed_goes_as_well(store: Path) -> None:
+    """A removal that was interrupted does not stand in the way of the next one."""
+    opened = Store(store)
+    (one, *_) = stored_runs(opened)
+    half = one.folder.with_name(f".going-{one.folder.name}")
+    half.mkdir()
+    (half / "test.json").write_text("{}")
+    assert remove(opened, [one]) == one.size
+    assert not half.exists()
+    assert not one.folder.exists()
+
+
 def test_what_may_go_on_stays(recorded: Path) -> None:
     """A run that goes on never goes, and one that has no verdict only when it was left alone for long."""
     fresh, settled = (SETTLED_S - 1) / DAY_S, (SETTLED_S + 1) / DAY_S

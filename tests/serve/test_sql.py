@@ -122,6 +122,23 @@ def test_texts_are_bounded(run: Path) -> None:
     assert sum(len(row[0]) for row in rows) <= 2_000_000
 
 
+def test_cells_and_errors_are_bounded(run: Path) -> None:
+    """What is empty takes room on a page as well, and so does what a query makes the database say."""
+    tables = {kind.value: [str(path) for path in shards(run, kind)] for kind in Kind}
+    wide = f"SELECT {', '.join(['NULL'] * 1000)} FROM range(1000)"
+    told = answer(Question(tables=tables, query=wide, rows_max=1000, time_s=10))
+    assert (len(told.rows) <= 200, told.more) == (True, True)
+    assert len(_ask(run, "SELECT error(repeat('<', 20000000))")[1]) <= 10_000
+
+
+@pytest.mark.slow
+def test_code_in_the_working_directory_is_not_run(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks at runs that came from elsewhere may stand in their folder."""
+    (tmp_path / "duckdb.py").write_text("raise SystemExit('it was run')")
+    monkeypatch.chdir(tmp_path)
+    assert Sql(time_s=60).ask(run, "SELECT 1").error == ""
+
+
 @pytest.mark.slow
 def test_a_query_that_runs_for_ever_is_ended(run: Path) -> None:
     """Its process is ended when its time is over, whatever it is doing."""

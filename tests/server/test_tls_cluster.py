@@ -96,6 +96,10 @@ async def test_commands_take_the_files_from_their_environment(
     monkeypatch.delenv("REPLICA_TLS_CERT_FILE")
     half = run_replica(*asking["status"], check=False)
     assert (half.returncode, "a certificate and its key go together" in half.stderr) == (2, True)
+    monkeypatch.setenv("REPLICA_TLS_CERT_FILE", "")
+    empty = run_replica(*asking["status"], check=False)
+    assert (empty.returncode, "REPLICA_TLS_CERT_FILE is empty" in empty.stderr) == (2, True)
+    monkeypatch.delenv("REPLICA_TLS_CERT_FILE")
     for name in ("CA", "KEY"):
         monkeypatch.delenv(f"REPLICA_TLS_{name}_FILE")
     assert {name: run_replica(*words, check=False).returncode for name, words in asking.items()} == dict.fromkeys(
