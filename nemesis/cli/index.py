@@ -24,7 +24,7 @@ from replica.cli.help import example
     metavar="DIR",
     help="Write the pages here; begin with its index.html.",
 )
-@click.option("--without-reports", is_flag=True, help="Leave out the runs' reports: their scripts run where the pages are.")
+@click.option("--without-reports", is_flag=True, help="Leave out the runs' reports, which have scripts.")
 def index(store: Path, folder: Path, without_reports: bool) -> None:
     """Write the list of runs and a page for each of them as files that need no server, for CI artifacts."""
     try:
