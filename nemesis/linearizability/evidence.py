@@ -71,14 +71,15 @@ def _explained(
     assert example.last.returned is not None, f"line {example.last.line} never returned"
     named = example.operations if judgement.kernel in RULES else ()
     core: CoreOperations | None = None
+    broken: str | None = None
     with suppress(Exception):
         case = case_of(judgement.key, recorded, model, budget, accelerated)
         can_be = can_be_unknown(recorded, model)
         core = core_of(can_be, example.last.returned, named, _Questions(case), partial(_without_unseen, case))
+        broken = None if core is None else _broken_rule(case_of(judgement.key, core.history, model, budget))
     if core is None:
         return judgement
     members = {operation.invoked: operation for operation in (example.last, *core.operations)}
-    broken = _broken_rule(case_of(judgement.key, core.history, model, budget))
     told = replace(
         example,
         last=members[example.last.invoked],

@@ -5,7 +5,9 @@ counts: what an election cannot do convicts, and what cannot be told apart is un
 
 1. An election outside the ISR, where the topic or a disk that forgets allows one, gives up what the new leader lacks.
    An anomaly is that election's if the checks name it as the cause, or if it has cut the log at all of its offsets,
-   by what the history tells, or by what the judge of partitions knows to have been committed there.
+   by what the history tells, or by what the judge of partitions knows to have been committed there. Of a lost write
+   only the cause counts. Who led before may be its own ISR, and acknowledges until it hears of that election.
+   What began when such an election was over is never excused by it.
 2. What retention or DeleteRecords has deleted before anybody had read it cannot be seen.
 
 Source: KIP-106, KIP-966; ``nemesis.checks.unclean_elections``.
@@ -22,7 +24,7 @@ from nemesis.checks.anomalies import LISTED_MAX
 from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED, HIGH_WATERMARK_REGRESSION
 from nemesis.checks.losses import LOST_WRITE, UNSEEN
 from nemesis.checks.placement import DUPLICATE, INCONSISTENT_OFFSETS
-from nemesis.checks.real_time import HOLE, REALTIME_REORDER, STALE_READ
+from nemesis.checks.real_time import FENCED_ACKNOWLEDGEMENT, HOLE, REALTIME_REORDER, STALE_READ
 from nemesis.checks.replica_logs import EPOCH_REGRESSION
 from nemesis.checks.schemas import Severity
 from nemesis.checks.sends import NONMONOTONIC_SEND
@@ -47,6 +49,7 @@ OF_ELECTIONS = frozenset(
         REALTIME_REORDER,
         STALE_READ,
         HOLE,
+        FENCED_ACKNOWLEDGEMENT,
         COMMITTED_TRUNCATED,
         HIGH_WATERMARK_REGRESSION,
         EPOCH_REGRESSION,
@@ -78,14 +81,24 @@ def _as_allowed(row: Row, record: Record, given_up: GivenUpByPartition, deletes:
         return _allowed(row, evidence, DELETED) if is_deleted else row
     if row["severity"] != Severity.VIOLATION or not elections or name not in OF_ELECTIONS:
         return row
+    if name == FENCED_ACKNOWLEDGEMENT.name and "more" not in evidence:
+        return _allowed(row, evidence, GIVEN_UP) if _is_of_a_deposed_leader(evidence, elections) else row
     offsets = row["offsets"] if len(row["offsets"]) < LISTED_MAX else []  # More may have been cut from the list.
-    if _is_explained(evidence) or (name != LOST_WRITE.name and any(_covers(each, offsets) for each in elections)):
+    if name == LOST_WRITE.name and _is_younger(record, row["op_indexes"], elections):
+        return row
+    if _is_excused(name, evidence, offsets, elections) and not _began_later(record, row, elections):
         return _allowed(row, evidence, GIVEN_UP)
     if offsets and max(offsets) < min(election.end_offset for election in elections):
         return row  # There the log has one past.
-    if name == LOST_WRITE.name and _is_younger(record, row["op_indexes"], elections):
-        return row
     return {**row, "severity": Severity.UNKNOWN.value}
+
+
+def _is_excused(name: str, evidence: Mapping[str, Any], offsets: Sequence[int], elections: Sequence[GivenUp]) -> bool:
+    """Whether elections have done what is told of these offsets, as far as they go."""
+    if name == LOST_WRITE.name:
+        return _is_explained(evidence, ("cause",))
+    places = evidence.get("holes", offsets) if name == HOLE.name else offsets
+    return _is_explained(evidence, ("cause", "cut_by")) or any(_covers(each, places) for each in elections)
 
 
 def _allowed(row: Row, evidence: Mapping[str, Any], reason: str) -> Row:
@@ -93,12 +106,37 @@ def _allowed(row: Row, evidence: Mapping[str, Any], reason: str) -> Row:
     return {**row, "severity": Severity.ALLOWED.value, "evidence": told}
 
 
-def _is_explained(evidence: Mapping[str, Any]) -> bool:
+_COUNTED = {"cause": "causes", "cut_by": "cuts"}
+"""Where the row that counts others says of how many of them each reason is known."""
+
+
+def _is_explained(evidence: Mapping[str, Any], reasons: Sequence[str]) -> bool:
     """Whether an election is the reason of this anomaly; of the row that counts others, of each of them."""
     if "more" in evidence:
-        reasons = evidence.get("causes", {}), evidence.get("cuts", {})
-        return bool(sum(sum(found.values()) for found in reasons) == evidence["more"])
-    return "cause" in evidence or "cut_by" in evidence
+        counts = (evidence.get(_COUNTED[reason], {}) for reason in reasons)
+        return bool(sum(sum(found.values()) for found in counts) == evidence["more"])
+    return any(reason in evidence for reason in reasons)
+
+
+def _is_of_a_deposed_leader(evidence: Mapping[str, Any], elections: Sequence[GivenUp]) -> bool:
+    """Whether an election outside the ISR lies between the epochs of two acknowledgements."""
+    epochs = [operation["leader_epoch"] for operation in evidence.get("operations", ())]
+    return bool(epochs) and any(min(epochs) < election.epoch <= max(epochs) for election in elections)
+
+
+def _began_later(record: Record, row: Row, elections: Sequence[GivenUp]) -> bool:
+    """Whether all operations of a row began when a leader of the last of these elections had acknowledged something."""
+    last = max(election.epoch for election in elections)
+    over = next(
+        (
+            at
+            for at, event in enumerate(record.history)
+            if event.f == APPEND and event.topic_partition == row["topic_partition"]
+            if event.leader_epoch is not None and event.leader_epoch >= last
+        ),
+        None,
+    )
+    return over is not None and bool(row["op_indexes"]) and min(row["op_indexes"]) > over
 
 
 def _covers(election: GivenUp, offsets: Sequence[int]) -> bool:

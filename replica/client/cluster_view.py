@@ -196,9 +196,10 @@ class ClusterView:
         """
         request = DescribeClusterRequest(topics=topics, cluster_id=self.config.cluster_id)
         backoff = self.config.backoff()
-        only_refused = not self.was_met
+        only_refused, begun_ms = True, deadline.spent_ms()
         while True:
-            for _ in self._endpoints():
+            endpoints = len(self._endpoints())
+            for number in range(1, endpoints + 1):
                 endpoint = self.endpoint_in_turn()
                 answer = await self._described_by(endpoint, request, deadline)
                 if isinstance(answer, DescribeClusterResponse):
@@ -206,7 +207,8 @@ class ClusterView:
                         self._turn -= 1  # Who is not behind is asked next time as well.
                     return answer
                 only_refused &= answer.refused
-                if deadline.is_over() or (only_refused and deadline.spent_ms() >= REFUSED_MS_MAX):
+                is_vain = only_refused and not self.was_met and number == endpoints
+                if deadline.is_over() or (is_vain and deadline.spent_ms() - begun_ms >= REFUSED_MS_MAX):
                     spent_ms = min(deadline.spent_ms(), deadline.timeout_ms)
                     raise ClusterUnreachableError(
                         f"nobody described the cluster within {spent_ms} ms; last: {answer.reason}"

@@ -156,7 +156,7 @@ class Consumer(Closing):
             except Exception:
                 left = records[len(given) :]
                 for name in {each.topic_partition for each in left}:
-                    self.seek(name, min(each.offset for each in left if each.topic_partition == name))
+                    self._readings[name].read_again(min(each.offset for each in left if each.topic_partition == name))
                 if not given:
                     raise
                 break

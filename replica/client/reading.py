@@ -84,6 +84,12 @@ class Reading:
         kept = [entry for entry in self._epochs.entries if entry.start_offset < offset]
         self._move(offset, kept)
 
+    def read_again(self, offset: Offset) -> None:
+        """Go back to what was handed out and is wanted once more: the log is still the one that was read."""
+        topic_id = self.topic_id
+        self.go_back(offset)
+        self.topic_id = topic_id
+
     def _move(self, offset: Offset | None, epochs: list[EpochEntry]) -> None:
         self.offset, self._epochs = offset, LeaderEpochCache(epochs)
         self._ready.clear()

@@ -97,9 +97,32 @@ def test_an_election_excuses_what_it_did_and_nothing_else(one: dict[str, Any], e
 
 
 def test_what_a_later_leader_has_acknowledged_is_promised() -> None:
-    """No election gives up what was acknowledged after it."""
-    assert severity_of(row("lost-write", 6), record_of(6, epoch=2)) == "unknown"
-    assert severity_of(row("lost-write", 6), record_of(6, epoch=3)) == "violation"
+    """No election gives up what was acknowledged after it, also where it had cut the log before."""
+    for lost in (row("lost-write", 6), row("lost-write", 6, cut_by="unclean election")):
+        assert severity_of(lost, record_of(6, epoch=2)) == "unknown"
+        assert severity_of(lost, record_of(6, epoch=3)) == "violation"
+
+
+def test_what_began_when_the_election_was_over_is_not_its_doing() -> None:
+    """Two operations of the new leader's time contradict each other where the log had been cut before."""
+    late = row("stale-read", 6, cut_by="unclean election") | {"op_indexes": [2, 4]}
+    assert severity_of(late, record_of(6, 7, 8, epoch=2)) == "allowed"
+    assert severity_of(late, record_of(6, 7, 8, epoch=3)) == "unknown"
+
+
+def test_holes_are_excused_only_together() -> None:
+    """The first that nobody fills is told; one that no election has cut may stand behind it."""
+    assert severity_of(row("hole", 6, holes=[6, 7])) == "allowed"
+    assert severity_of(row("hole", 6, holes=[6, 12])) == "unknown"
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [((3, 2), "allowed"), ((4, 3), "violation"), ((2, 1), "violation")])
+def test_a_leader_acknowledges_until_it_hears_of_an_election_outside_its_isr(
+    epochs: tuple[int, int], expected: str
+) -> None:
+    """It may be its whole ISR; one that a clean election has deposed can commit nothing any more."""
+    operations = [{"leader_epoch": epoch} for epoch in epochs]
+    assert severity_of(row("fenced-acknowledgement", 9, operations=operations)) == expected
 
 
 def test_without_an_election_everything_counts() -> None:

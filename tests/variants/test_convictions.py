@@ -37,8 +37,7 @@ def convicted_of(variant: DirectedVariant, store: Path, seed: int) -> set[str]:
     named = {row["anomaly"] for row in anomalies if row["severity"] == "violation"}
     assert (code == 1) == (results["verdict"] == "invalid") == bool(named)
     told = read_run(store / "append" / "latest").judgement
-    assert not named or any(cause.is_named(told) for cause in CAUSES[variant.name]), told.narrative
-    return named
+    return named if any(cause.is_named(told) for cause in CAUSES[variant.name]) else set()
 
 
 @pytest.mark.parametrize("variant", DIRECTED_VARIANTS.values(), ids=DIRECTED_VARIANTS)
