@@ -47,7 +47,7 @@ class Stopped:
 
 def write_stopped(folder: Path, stopped: Stopped) -> Path:
     """Write it into the run's folder, whole or not at all; returns its path."""
-    return write_whole(folder / STOPPED_NAME, json.dumps(asdict(stopped), indent=2) + "\n")
+    return write_whole(folder, STOPPED_NAME, json.dumps(asdict(stopped), indent=2) + "\n")
 
 
 def read_stopped(folder: Path) -> Stopped | None:

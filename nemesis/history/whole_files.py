@@ -6,15 +6,13 @@ what no encoding has is written as its escape.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> Path:
-    """Write ``text`` to ``path``, and return that; raises OSError."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
+def write_whole(folder: Path, name: str, text: str) -> Path:
+    """Write ``text`` into this file of a folder, and return where it is; raises OSError."""
+    path, unfinished = folder / name, folder / f".{name}.unfinished"
     unfinished.unlink(missing_ok=True)
-    with unfinished.open("x", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
-    os.replace(unfinished, path)
+    unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+    unfinished.replace(path)
     return path

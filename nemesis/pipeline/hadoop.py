@@ -90,12 +90,18 @@ class HadoopPath:
         with self.open("rb") as file:
             return file.read().decode(encoding)
 
-    def write_text(self, text: str, encoding: str) -> None:
+    def unlink(self, missing_ok: bool) -> None:
+        """Delete the file; where there is none, that is fine."""
+        assert missing_ok, self._url
+        with _os_errors(self._url):
+            self._files.delete(self._path, False)
+
+    def write_text(self, text: str, encoding: str, errors: str) -> None:
         """Write a small file, anew if it is there."""
         with _os_errors(self._url):
             stream = self._files.create(self._path, True)
             try:
-                stream.write(bytearray(text.encode(encoding)))
+                stream.write(bytearray(text.encode(encoding, errors)))
             finally:
                 stream.close()
 

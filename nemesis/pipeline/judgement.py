@@ -117,4 +117,4 @@ def _contradicted(run: RunFolder, rows: Sequence[Mapping[str, Any]]) -> tuple[st
 
 def write_results(judgement: Judgement, folder: Path) -> Path:
     """Write ``results.json`` into the run's folder, whole or not at all; returns its path."""
-    return write_whole(folder / RESULTS_NAME, judgement.to_json())
+    return write_whole(folder, RESULTS_NAME, judgement.to_json())

@@ -39,7 +39,7 @@ def write_report(folder: Path) -> Path:
     """
     files = read_run_files(folder)
     page = render_page(view_of(files), pictures_of(files))
-    return write_whole(folder / REPORT_NAME, page)
+    return write_whole(folder, REPORT_NAME, page)
 
 
 def render_page(run: RunView, pictures: Pictures = NO_PICTURES) -> str:

@@ -5,9 +5,9 @@ counts: what an election cannot do convicts, and what cannot be told apart is un
 
 1. An election outside the ISR, where the topic or a disk that forgets allows one, gives up what the new leader lacks.
    An anomaly is that election's if the checks name it as the cause, or if it has cut the log at all of its offsets,
-   by what the history tells, or by what the judge of partitions knows to have been committed there. Of a lost write
-   only the cause counts. Who led before may be its own ISR, and acknowledges until it hears of that election.
-   What began when such an election was over is never excused by it.
+   by what the history tells, or by what the judge of partitions knows to have been committed there. A lost write
+   must have been acknowledged before it. Who led before may be its own ISR, and acknowledges until it hears of that
+   election. What began when such an election was over is never excused by it.
 2. What retention or DeleteRecords has deleted before anybody had read it cannot be seen.
 
 Source: KIP-106, KIP-966; ``nemesis.checks.unclean_elections``.
@@ -96,7 +96,11 @@ def _as_allowed(row: Row, record: Record, given_up: GivenUpByPartition, deletes:
 def _is_excused(name: str, evidence: Mapping[str, Any], offsets: Sequence[int], elections: Sequence[GivenUp]) -> bool:
     """Whether elections have done what is told of these offsets, as far as they go."""
     if name == LOST_WRITE.name:
-        return _is_explained(evidence, ("cause",))
+        epochs = [
+            operation["leader_epoch"] for operation in evidence.get("operations", ()) if "leader_epoch" in operation
+        ]
+        later = [election for election in elections if epochs and election.epoch > max(epochs)]
+        return _is_explained(evidence, ("cause",)) or any(_covers(each, offsets) for each in later)
     places = evidence.get("holes", offsets) if name == HOLE.name else offsets
     return _is_explained(evidence, ("cause", "cut_by")) or any(_covers(each, places) for each in elections)
 

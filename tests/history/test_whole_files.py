@@ -15,7 +15,7 @@ def test_a_link_that_somebody_left_there_is_not_followed(tmp_path: Path) -> None
     folder.mkdir()
     for name in ("report.html", ".report.html.unfinished"):
         (folder / name).symlink_to(outside)
-    written = write_whole(folder / "report.html", "page")
+    written = write_whole(folder, "report.html", "page")
     assert (written.read_text(), written.is_symlink()) == ("page", False)
     assert outside.read_text() == "mine"
     assert [path.name for path in folder.iterdir()] == ["report.html"]
@@ -23,4 +23,4 @@ def test_a_link_that_somebody_left_there_is_not_followed(tmp_path: Path) -> None
 
 def test_what_no_encoding_has_is_written_as_its_escape(tmp_path: Path) -> None:
     """Half of a surrogate pair in a recorded text makes no file impossible."""
-    assert write_whole(tmp_path / "page", "a\ud800b").read_bytes() == b"a\\ud800b"
+    assert write_whole(tmp_path, "page", "a\ud800b").read_bytes() == b"a\\ud800b"

@@ -79,6 +79,8 @@ def severity_of(one: dict[str, Any], record: Record | None = None, *, deletes: b
     [
         pytest.param(row("lost-write", 6, cause="unclean election"), "allowed", id="its cause is known"),
         pytest.param(row("lost-write", 6), "unknown", id="its cause is not known"),
+        pytest.param(row("lost-write", 6, operations=[{"leader_epoch": 2}]), "allowed", id="given up since"),
+        pytest.param(row("lost-write", 9, operations=[{"leader_epoch": 2}]), "unknown", id="not given up"),
         pytest.param(row("lost-write", 4), "violation", id="below all that was given up"),
         pytest.param(row("stale-read", 6, 7), "allowed", id="where the log was cut"),
         pytest.param(row("stale-read", 6, 8), "unknown", id="not only where the log was cut"),
