@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from nemesis.history.operations import extent_ns
 from nemesis.report.evidence import places_of, rows_at, worded
 from nemesis.report.final_logs import replica_logs
 from nemesis.report.folder import RunFiles, read_run_files
@@ -57,7 +57,7 @@ def read_run(folder: Path) -> RunView:
 
 def view_of(files: RunFiles) -> RunView:
     """The same of files that were read."""
-    origin_ns, end_ns = _extent_ns(files.history, files.events)
+    origin_ns, end_ns = extent_ns(files.history, files.events)
     duration_s = (end_ns - origin_ns) / NS_PER_SECOND
     operations = pair_operations(files.history, origin_ns)
     timeline = read_timeline(files.history, files.events, origin_ns)
@@ -98,12 +98,6 @@ def _drawn(operations: Operations, history: pa.Table, judgement: Judgement) -> t
     always = np.array(list(places_of(operations, history, shown).values()), dtype=np.int64)
     positions = drawn_positions(operations, always)
     return tuple(rows_at(operations, history, positions, records_max=DRAWN_RECORDS_MAX, text_max=DRAWN_TEXT_MAX))
-
-
-def _extent_ns(history: pa.Table, events: pa.Table) -> tuple[int, int]:
-    """First and last moment of which anything is known; both 0 when nothing is."""
-    extents = [pc.min_max(table.column("time_ns")).as_py() for table in (history, events) if table.num_rows]
-    return min((extent["min"] for extent in extents), default=0), max((extent["max"] for extent in extents), default=0)
 
 
 def _gaps(operations: Operations, files: RunFiles) -> tuple[str, ...]:
