@@ -76,7 +76,7 @@ class Highwater(System):
     def version(cls) -> str:
         """That of the checkout."""
         found = versions()
-        return f"{found['highwater']}, {found.get('commit', 'no checkout')}"
+        return f"{found['highwater-log']}, {found.get('commit', 'no checkout')}"
 
     async def start(self) -> None:
         """Start three replicas with a key-value store."""

@@ -283,6 +283,7 @@ def test_each_system_says_what_it_is(system: type[System]) -> None:
     assert system.settings
     assert system.missing() is None or "install" in str(system.missing())
     assert any(row.durability_for(system) for row in ROWS)
+    assert system.missing() is not None or system.version()
 
 
 async def test_a_loop_that_has_no_time_makes_its_calls_once() -> None:

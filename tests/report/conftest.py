@@ -29,7 +29,7 @@ TEST: Mapping[str, Any] = {
     "variant": None,
     "seed": 7,
     "options": {"nodes": 3, "nemesis": ["partition", "kill", "pause"], "time_limit": 30, "rate": 200},
-    "versions": {"highwater": "0.1.0", "python": "3.11.2"},
+    "versions": {"highwater-log": "0.1.0", "python": "3.11.2"},
     "argv": ["/usr/bin/nemesis", "run", "--workload", "append", "--nemesis", "partition,kill,pause"],
     "started_at": "2026-01-02T03:04:05Z",
 }

@@ -53,7 +53,7 @@ def _test(folder: Path, words: str) -> dict[str, Any]:
             "variant": None,
             "note": words,
         },
-        "versions": {"highwater": "0.1.0", "commit": "abc123def456"},
+        "versions": {"highwater-log": "0.1.0", "commit": "abc123def456"},
         "argv": ["nemesis", "run", "--nemesis", "partition,kill", "--store", folder.parent.name, words],
     }
 
