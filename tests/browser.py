@@ -16,10 +16,15 @@ WIDE, NARROW = ViewportSize(width=1400, height=1000), ViewportSize(width=500, he
 """Windows in which pages are looked at, in pixels."""
 
 
+def chromium_path() -> str | None:
+    """Where Chromium is on this machine; None if it is not installed."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """One browser for the tests of a module, of which none may be a coroutine: Playwright keeps an event loop going."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    found = chromium_path()
     if found is None:
         pytest.skip("no Chromium is installed")
     with sync_playwright() as driver:

@@ -33,6 +33,7 @@ class LineKind:
     has_epoch: bool = False
 
 
+_ROLE = ("leader_id", "log_end_offset", "isr")
 _LIFE = ("reason", "address")
 _ISR = ("isr", "left", "joined")
 _SNAPSHOT = ("end_offset", "epoch", "size_bytes")
@@ -133,7 +134,7 @@ def report_of(line: dict[str, Any], node: int) -> Report | None:
 def _kind(event: str, line: dict[str, Any]) -> LineKind | None:
     match event:
         case "role_changed":
-            return LineKind(event=f"became-{line['role']}", has_epoch=True, detail=("leader_id", "log_end_offset"))
+            return LineKind(event=f"became-{line['role']}", has_epoch=True, detail=_ROLE)
         case "voters_changed":
             told = VOTERS_CHANGED if line.get("role") == LEADER else VOTERS_LEARNED
             return LineKind(event=told, has_epoch=True, offset="offset", detail=("voters",))

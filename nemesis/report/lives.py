@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,14 @@ class Turn:
     sentence: str
     weight: Weight
     replica_id: int
+
+
+class Cause(NamedTuple):
+    """What a replica did, in words that follow its name, by which a record is lost."""
+
+    time_s: float
+    replica_id: int
+    deed: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,24 +254,20 @@ class LogLife:
         own = (cut for cut in self.cuts if cut.replica_id == role.replica_id and cut.time_s >= role.time_s)
         return any(cut.end_offset <= offset for cut in own)
 
-    def cause(self, span: Span) -> str:
-        """Why an acknowledged record is lost, in a few words; empty where nobody has told."""
-        causes = [
-            (led.time_s, f"replica {led.replica_id} became the leader in epoch {led.epoch} without it")
+    def causes(self, span: Span) -> tuple[Cause, ...]:
+        """Why an acknowledged record is lost, in the order of time; nothing where nobody has told."""
+        found = [
+            Cause(led.time_s, led.replica_id, f"became the leader in epoch {led.epoch} without it")
             for led in self.without(span)[:1]
         ]
-        causes += [
-            (cut.time_s, f"replica {cut.replica_id} truncated it{_on_following(cut)}") for cut in self._cut(span)
+        found += [Cause(cut.time_s, cut.replica_id, f"truncated it{_on_following(cut)}") for cut in self._cut(span)]
+        found += [
+            Cause(one.time_s, one.replica_id, "started again without it") for one in self.returns if one.meets(span)
         ]
-        causes += [
-            (one.time_s, f"replica {one.replica_id} started again without it")
-            for one in self.returns
-            if one.meets(span)
-        ]
-        kept = None if causes else self.kept(span.first)
+        kept = None if found else self.kept(span.first)
         if kept is not None:
-            causes = [(kept.time_s, f"replica {kept.replica_id} kept another record there and did not truncate it")]
-        return "; ".join(f"{time_s:.1f} s: {words}" for time_s, words in sorted(causes))
+            found = [Cause(kept.time_s, kept.replica_id, "kept another record there and did not truncate it")]
+        return tuple(sorted(found))
 
     def _cut(self, span: Span) -> Iterator[Cut]:
         """The first cut of each replica that took something of the span."""

@@ -25,7 +25,7 @@ LOGS_MAX = 24
 """So many logs are drawn; the page says when there were more."""
 POINTS_MAX = 300
 """Points of one series; of more, the highest and the lowest of each stretch."""
-ISR_TOLD = frozenset({"isr-shrunk", "isr-expanded", FINAL_ISR})
+ISR_TOLD = frozenset({BECAME_LEADER, "isr-shrunk", "isr-expanded", FINAL_ISR})
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -98,19 +98,20 @@ def _cuts(rows: Rows) -> Iterator[Cut]:
 
 
 def _in_sync(rows: Rows, end_s: float) -> Iterator[InSync]:
-    """Who was in sync as it was told, each time from the election before to the one after.
+    """Who was in sync, each time until it was told again, or a leader was elected that did not tell.
 
-    A leader tells of a change who is in sync from then on, and who was until then. An election may change that too, and
-    nobody tells how: behind it nothing is known until it is told again.
+    A new leader tells who is in sync in its epoch. It tells of a change who is from then on, and who was until then:
+    that is all that is known of the time before the first one, and behind a leader that did not tell.
     """
-    elections = [row["time_s"] for row in rows if row["event"] == BECAME_LEADER]
     tellings = [row for row in rows if row["event"] in ISR_TOLD and replica_ids(row["told"].get("isr")) is not None]
-    bounds = sorted({*elections, *(row["time_s"] for row in tellings), end_s})
+    told_s = {row["time_s"] for row in tellings}
+    silent_s = {row["time_s"] for row in rows if row["event"] == BECAME_LEADER} - told_s
+    bounds = sorted({*silent_s, *told_s, end_s})
     for row in tellings:
         at, isr = row["time_s"], set(replica_ids(row["told"].get("isr")) or ())
         left, joined = (set(replica_ids(row["told"].get(name)) or ()) for name in ("left", "joined"))
         begin = max((bound for bound in bounds if bound < at), default=None)
-        if begin is not None and begin in elections:
+        if begin in silent_s:
             yield from (InSync(replica_id=one, start_s=begin, end_s=at) for one in sorted((isr | left) - joined))
         end = min((bound for bound in bounds if bound > at), default=end_s)
         yield from (InSync(replica_id=one, start_s=at, end_s=end) for one in sorted(isr))

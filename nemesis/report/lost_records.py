@@ -12,9 +12,10 @@ from typing import Any
 
 from nemesis.checks.losses import LOST_WRITE
 from nemesis.checks.schemas import Severity
-from nemesis.report.lives import LogLife
+from nemesis.report.headlines import listed
+from nemesis.report.lives import LogLife, Span
 from nemesis.report.timeline import parsed
-from nemesis.report.values import LostRecord
+from nemesis.report.values import Fault, LostRecord
 
 
 def lost_records(rows: Sequence[Mapping[str, Any]]) -> tuple[LostRecord, ...]:
@@ -24,18 +25,38 @@ def lost_records(rows: Sequence[Mapping[str, Any]]) -> tuple[LostRecord, ...]:
     return tuple(sorted(found, key=lambda record: (record.topic_partition, record.offset, record.value)))
 
 
-def explained_losses(lost: Sequence[LostRecord], lives: Mapping[str, LogLife]) -> tuple[LostRecord, ...]:
-    """The same with the causes that the replicas have told, where no election is known to be the cause."""
+def explained_losses(
+    lost: Sequence[LostRecord], lives: Mapping[str, LogLife], faults: Sequence[Fault]
+) -> tuple[LostRecord, ...]:
+    """The same with the causes that the replicas have told, where no election is known to be the cause, and faults."""
     values: dict[str, set[int]] = {}
     for record in lost:
         values.setdefault(record.topic_partition, set()).add(record.value)
     spans = {log: lives[log].acknowledgements.spans(own) for log, own in values.items()}
     return tuple(
-        replace(record, cause=record.cause or lives[record.topic_partition].cause(span))
+        _explained(record, span, lives[record.topic_partition], faults)
         if (span := spans[record.topic_partition].get((record.value, record.offset))) is not None
         else record
         for record in lost
     )
+
+
+def _explained(record: LostRecord, span: Span, life: LogLife, faults: Sequence[Fault]) -> LostRecord:
+    causes, leader = life.causes(span), life.leader_of(span)
+    concerned = {cause.replica_id for cause in causes} | (set() if leader is None else {leader.replica_id})
+    end_s = max((cause.time_s for cause in causes), default=span.start_s)
+    told = (f"{cause.time_s:.1f} s: replica {cause.replica_id} {cause.deed}" for cause in causes)
+    return replace(
+        record,
+        cause=record.cause or "; ".join(told),
+        faults="; ".join(_worded(fault) for fault in faults if fault.struck(concerned, span.start_s, end_s)),
+    )
+
+
+def _worded(fault: Fault) -> str:
+    until = "" if fault.end_s is None else f" to {fault.end_s:.1f} s"
+    whom = listed(fault.replicas) if fault.replicas else "all replicas"
+    return f"{fault.start_s:.1f}{until or ' s on'}: {fault.name} of {whom}"
 
 
 def unlisted(rows: Sequence[Mapping[str, Any]]) -> int:

@@ -61,7 +61,7 @@ def narrative(
     narrator = Narrator(lives, timeline.faults, logs)
     judgement = replace(
         judgement,
-        lost=explained_losses(judgement.lost, lives),
+        lost=explained_losses(judgement.lost, lives, timeline.faults),
         anomalies=tuple(
             replace(anomaly, life=narrator.life(anomaly)) if anomaly.anomaly in WITH_LIVES else anomaly
             for anomaly in judgement.anomalies
@@ -165,8 +165,7 @@ class Narrator:
         leader = self._lives[focus.log].leader_of(focus.span)
         leader_id = None if leader is None else leader.replica_id
         for fault in self._faults:
-            goes_on = fault.start_s <= end_s and (fault.end_s is None or fault.end_s >= focus.span.start_s)
-            if goes_on and (not fault.replicas or concerned & set(fault.replicas)):
+            if fault.struck(concerned, focus.span.start_s, end_s):
                 yield _fault(fault, leader_id, focus.log)
 
 

@@ -6,7 +6,7 @@ since the first operation of the history; ``None`` for a time means that it neve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,6 +44,11 @@ class Fault:
     replicas: tuple[int, ...]
     start_s: float
     end_s: float | None
+
+    def struck(self, replicas: Collection[int], start_s: float, end_s: float) -> bool:
+        """Whether it went on at some time between these two, and struck one of these replicas."""
+        goes_on = self.start_s <= end_s and (self.end_s is None or self.end_s >= start_s)
+        return goes_on and (not self.replicas or not set(self.replicas).isdisjoint(replicas))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,12 +270,16 @@ class AnomalyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRecord:
-    """An acknowledged record that is lost; ``cause`` is empty where none is known."""
+    """An acknowledged record that is lost; ``cause`` is empty where none is known.
+
+    ``faults`` are those that struck its leader, or whoever is the cause, from its acknowledgement to the last cause.
+    """
 
     topic_partition: str
     offset: int
     value: int
     cause: str
+    faults: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

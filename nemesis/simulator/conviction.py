@@ -94,18 +94,18 @@ def document(convictions: Sequence[Conviction], *, seeds_max: int, time_limit_s:
 
 PAGE = """# Wrong protocols, and how soon the simulator convicts them
 
-Written by `nemesis convict`, which `make variants` runs for all of them; change nothing here by hand.
+`make variants` writes this page (`nemesis convict`). Change nothing here by hand.
 
-A harness that never convicts anybody proves nothing. So each known way of getting replication wrong is kept as a
-variant of the right protocol, wrong in one decision, or in a few where one alone is made good by the others: M from
-model-checked specifications of Kafka, R from Kafka's bug tracker, P from the classic mistakes, H our own. Those that
-nobody could tell from the right protocol here are listed with the reason.
+A harness that never convicts proves nothing. So each known way of getting replication wrong is kept as a *variant*: the
+right protocol with one wrong decision, or with a few where the others would make one good. The letter says where it
+comes from: M from model-checked specifications of Kafka, R from Kafka's bug tracker, P from the classic mistakes, H our
+own. A mistake that changes nothing here is listed with the reason, and is not built.
 
-Seeds are simulated in order, {time_limit_s:g} virtual seconds each, with nothing directed at the variant: in worlds of
-one quorum log, of a whole cluster, or of state machines (`group`). What a variant needs beside, every seed's world is
-given, and nothing else is changed in it. *Median* and *most* are how many seeds it took from one conviction to the
-next, over *convictions* of them; after {seeds_max} seeds in a row without one a variant is given up. The command
-repeats the first conviction.
+The simulator takes seeds in order, {time_limit_s:g} virtual seconds each. Its worlds are of one quorum log, of a whole
+cluster, or of state machines (`group`). Nothing is directed at the variant. Some variants need something, such as
+retention or slow disks: every seed's world has it then, and is else as it would be. *Median* and *most* count the seeds
+from one conviction to the next, over so many *convictions*. A variant is given up after {seeds_max} seeds without one.
+The command repeats the first conviction.
 
 {summary}
 
@@ -115,8 +115,8 @@ repeats the first conviction.
 
 ## Mistakes of reads, leases, snapshots and voters, by what they are called elsewhere
 
-A live cluster comes to the orders of events in which these show by luck only. So all of them are convicted in the
-simulator, by the commands above. *Median* is of seeds.
+These show only in certain orders of events, which a live cluster meets by luck. So the simulator convicts them, by the
+commands above. *Median* is of seeds.
 
 | mistake | variant | convicted of | median |
 |---|---|---|---|
@@ -160,7 +160,7 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
         return text
     middle = median(row["median"] for row in convicted)
     most = max(max(row["trials"]) for row in convicted)
-    return f"{text} The median of their medians is {middle:g} seeds; the longest that any took was {most}."
+    return f"{text} The median of their medians is {middle:g} seed{'' if middle == 1 else 's'}; the most is {most}."
 
 
 def _row(mutant: Variant | Equivalent, row: Mapping[str, Any] | None) -> str:

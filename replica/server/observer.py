@@ -114,7 +114,9 @@ class ReplicaObserver:
             # The partitions are many, and take other roles only when new metadata is applied.
             self._image = image
             for topic_partition, partition in self._view.partitions.items():
-                self._on_leadership(topic_partition, partition, partition.leader_epoch)
+                registration = partition.registration
+                told = {} if registration is None else {"isr": registration.isr}
+                self._on_leadership(topic_partition, partition, partition.leader_epoch, **told)
         self._cluster.on_step(image)
         self._snapshots.on_step(event, rare, stepped)
         self._offline.on_step(event, rare, self._view.offline)
@@ -171,7 +173,9 @@ class ReplicaObserver:
             self._unreachable.remove(replica_id)
             self._logger.info("peer_reachable", peer=replica_id)
 
-    def _on_leadership(self, topic_partition: TopicPartition, log: LogView | PartitionView, epoch: Epoch) -> None:
+    def _on_leadership(
+        self, topic_partition: TopicPartition, log: LogView | PartitionView, epoch: Epoch, **told: object
+    ) -> None:
         seen = self._seen.get(topic_partition)
         now = Leadership(role=log.role.name, epoch=epoch, leader_id=log.leader_id)
         if now != seen:
@@ -185,6 +189,7 @@ class ReplicaObserver:
                 epoch=now.epoch,
                 leader_id=now.leader_id,
                 log_end_offset=log.log.log_end_offset,
+                **told,
             )
 
     def _on_refused(self, topic_partition: TopicPartition, log: LogView) -> None:

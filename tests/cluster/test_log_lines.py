@@ -37,12 +37,12 @@ def test_a_replica_with_a_clock_of_its_own_is_refused(monotonic_ns: int | None, 
 
 
 def test_a_new_role_is_told_by_its_name() -> None:
-    """A role is reported with its epoch, in the word that judges and report know."""
-    report = report_of(LED, 2)
+    """A role is reported with its epoch, in the word that judges and report know, and of a partition with its ISR."""
+    report = report_of(LED | {"isr": [2, 3]}, 2)
 
     assert report is not None
     assert (report.node, report.monotonic_ns, report.event, report.epoch) == (2, 5, BECAME_LEADER, 3)
-    assert json.loads(report.detail or "") == {"leader_id": 2}
+    assert json.loads(report.detail or "") == {"leader_id": 2, "isr": [2, 3]}
 
 
 def test_a_truncation_is_told_with_its_new_end() -> None:

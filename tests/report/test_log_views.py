@@ -29,8 +29,17 @@ def view_of(run: RunFolder) -> LogView:
     return view
 
 
-def test_who_is_in_sync_is_known_from_the_election_before_to_the_one_after(run_folder: RunFolder) -> None:
-    """A change tells who was in sync before it and who is from then on; behind an election nobody knows."""
+def test_who_is_in_sync_is_told_by_each_leader_and_by_each_change(run_folder: RunFolder) -> None:
+    """What a leader told when it was elected holds until a change, or the next leader, tells otherwise."""
+    told(run_folder, 1, 1, "became-leader", 1, isr=[1, 2, 3])
+    told(run_folder, 3, 1, "isr-shrunk", 1, isr=[1, 3], left=[2])
+    told(run_folder, 8, 3, "became-leader", 2, isr=[3])
+    spans = {(one.replica_id, one.start_s, one.end_s) for one in view_of(run_folder).in_sync}
+    assert spans == {(replica, 1, 3) for replica in (1, 2, 3)} | {(1, 3, 8), (3, 3, 8), (3, 8, 20)}
+
+
+def test_of_a_leader_that_did_not_tell_only_its_changes_say_who_was_in_sync(run_folder: RunFolder) -> None:
+    """A change tells who was in sync before it and who is from then on; behind such an election nobody knows."""
     told(run_folder, 1, 1, "became-leader", 1)
     told(run_folder, 3, 1, "isr-shrunk", 1, isr=[1, 3], left=[2])
     told(run_folder, 5, 1, "isr-expanded", 1, isr=[1, 2, 3], joined=[2])

@@ -165,18 +165,36 @@ def test_what_two_leaders_have_acknowledged_is_not_told_of_one() -> None:
 def test_each_lost_record_has_its_cause() -> None:
     """A record is told by whoever led without it and whoever truncated it; one that an election explains keeps that."""
     explained = (*lost(7), replace(lost(8)[0], cause="unclean election in epoch 1 of replica 3"))
-    found = explained_losses(explained, lives_of(TOOK_ALONE))
+    found = explained_losses(explained, lives_of(TOOK_ALONE), FAULTS)
     assert [record.cause for record in found] == [
         "6.0 s: replica 3 became the leader in epoch 1 without it;"
         " 12.0 s: replica 2 truncated it on following replica 3 in epoch 1",
         "unclean election in epoch 1 of replica 3",
     ]
+    assert [record.faults for record in found] == ["3.0 to 11.0 s: partition of replica 2"] * 2
+
+
+@pytest.mark.parametrize(
+    ("fault_of", "told"),
+    [
+        (fault(5, 5.5, 3), "5.0 to 5.5 s: partition of replica 3"),
+        (fault(11.5, None), "11.5 s on: partition of all replicas"),
+        (fault(1, 3.9, 2), ""),
+        (fault(12.1, 13, 2), ""),
+        (fault(5, 6, 1), ""),
+    ],
+    ids=["between", "at its end", "before", "behind", "of another"],
+)
+def test_a_lost_record_is_told_with_the_faults_from_its_acknowledgement_to_its_loss(fault_of: Fault, told: str) -> None:
+    """Of those only the ones that struck its leader, or whoever led without it or truncated it."""
+    (found,) = explained_losses(lost(7), lives_of(TOOK_ALONE), (fault_of,))
+    assert found.faults == told
 
 
 def test_a_record_of_which_nobody_tells_has_no_cause() -> None:
     """A truncation behind the record, or before it was acknowledged, or of what was not reached, is not its cause."""
     behind, before, above = cuts(12, 2, 300, 108, 3, 1), cuts(3, 2, 300, 107, 3, 0), cuts(12, 3, 107, 90, 2, 1)
-    found = explained_losses(lost(7), lives_of([leads(1, 2, 0, 0), behind, before, above]))
+    found = explained_losses(lost(7), lives_of([leads(1, 2, 0, 0), behind, before, above]), FAULTS)
     assert [record.cause for record in found] == [""]
 
 
@@ -186,14 +204,14 @@ def test_a_replica_that_comes_back_without_what_it_held() -> None:
     assert told_of(losing(7, 8), back)[-1] == (
         "10.5 s: replica 2 started again with a log of topic1-0 that ended at offset 90: it had held what is below 109."
     )
-    assert explained_losses(lost(7), lives_of(back))[0].cause == "10.5 s: replica 2 started again without it"
+    assert explained_losses(lost(7), lives_of(back), FAULTS)[0].cause == "10.5 s: replica 2 started again without it"
 
 
 def test_an_acknowledgement_that_comes_late_is_of_its_epoch() -> None:
     """A client may hear of it when another one leads: the leader is told that gave it, and what came after that."""
     events = (leads(1, 2, 0, 0), leads(3, 3, 1, 107), cuts(3.5, 2, 300, 107, 3, 1))
     assert told_of(losing(7), events)[0] == "1.0 s: replica 2 became the leader of topic1-0 in epoch 0."
-    assert explained_losses(lost(7), lives_of(events))[0].cause == (
+    assert explained_losses(lost(7), lives_of(events), FAULTS)[0].cause == (
         "3.0 s: replica 3 became the leader in epoch 1 without it;"
         " 3.5 s: replica 2 truncated it on following replica 3 in epoch 1"
     )
@@ -238,7 +256,7 @@ def test_a_record_that_another_one_overlies_has_a_cause() -> None:
     events = (leads(1, 3, 1, 0), follows(3, 2, 3, 1, 300), follows(12, 1, 3, 1, 50))
     logs = (log_of(1, (1, 0)), log_of(2, (0, 0), (1, 300)), log_of(3, (1, 0)))
     lives = lives_of(events, logs=logs, history=acknowledged((7, 4.0), epoch=1))
-    assert explained_losses(lost(7), lives)[0].cause == (
+    assert explained_losses(lost(7), lives, FAULTS)[0].cause == (
         "3.0 s: replica 2 kept another record there and did not truncate it"
     )
 

@@ -136,6 +136,7 @@ def test_a_partitions_change_of_role_names_topic_and_partition() -> None:
             observer.on_step(Ticked(), (), 1)
     told = [(line["log"], line["topic"], line["partition"], line["epoch"], line["leader_id"]) for line in lines[:2]]
     assert told == [("t-0", "t", 0, 2, 2), ("t-0", "t", 0, 2, 1)]
+    assert lines[0]["isr"] == LED.isr
 
 
 def page_of(replica: FakeReplica) -> dict[str, float]:
