@@ -14,7 +14,7 @@ GENERATED := replica/v1/__init__.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-quick test-nightly lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers proto clean python java
+.PHONY: help demo docs test test-quick test-nightly lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -36,6 +36,7 @@ help:
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
 	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, failovers, slow disks, large logs and recovery, and write store/bench*.json"
 	@echo "make bench-peers  measure Kafka, etcd and RabbitMQ beside, and write store/bench-peers.json, docs/performance.md and its chart (25 minutes)"
+	@echo "make screenshots  take the pictures of docs/screenshots.md anew (needs Chromium; three minutes)"
 	@echo "make proto  generate replica/v1 from proto/"
 	@echo "make clean  remove everything that make has made but images; recorded runs in store/ stay"
 
@@ -103,6 +104,9 @@ bench: $(INSTALLED) $(GENERATED)
 bench-peers: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable '.[peers]'
 	$(BIN)/python -m benchmarks.peers --output store/bench-peers.json --table docs/performance.md
+
+screenshots: $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m tests.docs.screenshots docs/screenshots
 
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)

@@ -18,13 +18,13 @@ BY_DEFAULT = "each one's default"
 Document = Mapping[str, Any]
 
 
-def with_table(page: str, table: str) -> str:
-    """The page with another table between its markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+def with_table(page: str, table: str, markers: tuple[str, str] = (BEGIN, END)) -> str:
+    """The page with another table between two markers. Raises ClickException for a page without them."""
+    before, begin, rest = page.partition(markers[0])
+    _, end, after = rest.partition(markers[1])
     if not begin or not end:
-        raise click.ClickException(f"the page has no {BEGIN} with an {END} after it")
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+        raise click.ClickException(f"the page has no {markers[0]} with an {markers[1]} after it")
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
 def table_of(document: Document, chart: Path) -> str:

@@ -1,7 +1,7 @@
-"""Pictures of the pages that Highwater writes, taken anew of runs that are recorded for them: `make screenshots`.
+"""Pictures of the pages that Highwater writes, taken anew of runs that are recorded for them: ``make screenshots``.
 
-Owns which pages there are and in which windows they are looked at. A valid and an invalid run, a history with a planted
-anomaly and a story are made by the commands that a user would type. Needs Chromium; takes about two minutes.
+Owns which pages there are and in which windows they are looked at. Runs, a history with a planted anomaly and a story
+are made by the commands that a user would type. Needs Chromium, and takes about three minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from tests.browser import NARROW, WIDE, chromium_path
 
 WINDOWS = {"1400": WIDE, "500": NARROW}
 SCHEMES = ("light", "dark")
-PAGES = ("report-valid", "report-invalid", "conviction", "runs", "live", "story")
+MORE = (
+    ("run", "--workload", "register", "--nemesis", "partition,kill", "--time-limit", "10", "--seed", "3"),
+    ("run", "--nemesis", "pause", "--time-limit", "10", "--seed", "4"),
+    ("run", "--schedule", "isolated-leader", "--seed", "5"),
+)
+"""Runs that are seen in the list only."""
 VALID = ("run", "--nemesis", "partition,kill,pause", "--time-limit", "20", "--seed", "7")
 INVALID = ("run", "--variant", "truncate-to-high-watermark", "--seed", "1")
 PLANTED = ("synth", "--model", "cas-register", "--operations", "400", "--keys", "1", "--anomaly", "stale-read")
@@ -44,6 +49,8 @@ def main(output: Path) -> None:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for name, address in pages.items():
             _pictures(browser, name, address, output)
+        for arguments in MORE:
+            _nemesis(*arguments, "--store", str(folder / "store"))
         with _served(folder / "store") as address:
             _pictures(browser, "runs", address, output)
             with _running(folder / "store") as run:
@@ -61,7 +68,7 @@ def _written(folder: Path) -> Mapping[str, Path]:
         (run,) = _runs(store) - before
         runs[name] = run / "report.html"
     _nemesis(*PLANTED, "--output", str(history))
-    _nemesis("check", str(history), "--html", str(folder / "conviction.html"), status=1)
+    _nemesis("check", str(history), "--model", "cas-register", "--html", str(folder / "conviction.html"), status=1)
     _nemesis("story", "data-loss", "--html", str(folder / "story.html"))
     return {**runs, "conviction": folder / "conviction.html", "story": folder / "story.html"}
 
