@@ -45,6 +45,7 @@ from replica.server.groups import make_groups
 from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
 from replica.server.log_lines import configure_logging, logger_of
+from replica.server.load import ReplicaLoad
 from replica.server.loop_delay import LoopDelay
 from replica.server.memory import freeze_what_is_there, keep_free_memory
 from replica.server.metrics import Metrics
@@ -190,8 +191,9 @@ class ReplicaProcess:
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
             limits=_service_limits(options),
-            on_over_budget=self._metrics.on_over_budget,
+            counts=self._metrics.requests,
         )
+        self._metrics.watch(ReplicaLoad(self._driver, self._service))
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
