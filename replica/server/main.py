@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import grpc.aio
 import structlog
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
+from grpc_health.v1 import health, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # nor does this
 from structlog.typing import FilteringBoundLogger
 
@@ -42,10 +42,11 @@ from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
 from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
+from replica.server.health import Health
 from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
-from replica.server.log_lines import configure_logging, logger_of
 from replica.server.load import ReplicaLoad
+from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
 from replica.server.memory import freeze_what_is_there, keep_free_memory
 from replica.server.metrics import Metrics
@@ -59,7 +60,6 @@ from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, 
 
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
-HEALTH_INTERVAL_S = 0.5
 
 
 class StartRefusedError(Exception):
@@ -184,7 +184,7 @@ class ReplicaProcess:
                 now_ms=clocks.monotonic_ms,
             ),
         )
-        self._health = health.aio.HealthServicer()
+        self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         self._service = ReplicaService(
             call=self._driver.call,
             call_of_replica=self._serve_replica,
@@ -223,7 +223,7 @@ class ReplicaProcess:
             options=server_options(request_bytes_max=options.request_bytes_max, connections_max=options.connections_max)
         )
         server.add_generic_rpc_handlers(self._service.handlers(with_peers=with_peers))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         return server
 
@@ -313,9 +313,9 @@ class ReplicaProcess:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # What nohup asks for.
                 asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
+        await self._health.begin()
         for _, _, server in self._servers:
             await server.start()
-        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         self._logger.info(
             "started",
             address=self._address,
@@ -326,7 +326,7 @@ class ReplicaProcess:
         keep_free_memory()
         freeze_what_is_there()
         loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
-        ongoing = (self._keep_house(), self._keep_health(), loop_delay.run())
+        ongoing = (self._keep_house(), self._health.run(), loop_delay.run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
@@ -335,31 +335,6 @@ class ReplicaProcess:
             return await self._end_halted()
         await self._hand_over()
         return await self._end_stopped()
-
-    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
-        """Report the services; the process itself ("") is alive as long as it answers at all."""
-        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
-        for service in SERVICES:
-            await self._health.set(service, status)
-
-    async def _keep_health(self) -> None:
-        """Be not ready while the controller lets this broker go that does not want to: somebody spoke in its name."""
-        was_let_go = False
-        while True:
-            await asyncio.sleep(HEALTH_INTERVAL_S)
-            if self._is_let_go != was_let_go:
-                was_let_go = self._is_let_go
-                status = health_pb2.HealthCheckResponse
-                await self._set_health(status.NOT_SERVING if was_let_go else status.SERVING)
-                self._logger.warning("let_go_unasked" if was_let_go else "let_in_again")
-
-    @property
-    def _is_let_go(self) -> bool:
-        broker = self._core.broker
-        registered = self._core.metadata.image.brokers.get(self._replica_id)
-        if broker is None or registered is None or registered.broker_epoch != broker.broker_epoch:
-            return False
-        return registered.in_controlled_shutdown
 
     async def _keep_house(self) -> None:
         """Do what is to be done on the disk from time to time."""
@@ -374,7 +349,7 @@ class ReplicaProcess:
     async def _hand_over(self) -> None:
         """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""
         self._logger.info("stopping")
-        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._health.end()
         if not any(self._has_other_voters(log) for log in self._core.logs.values()) and not self._other_brokers:
             return
         led = [log for log in self._core.logs.values() if log.role.name == "leader" and self._has_other_voters(log)]
