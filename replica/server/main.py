@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import grpc.aio
@@ -54,12 +56,17 @@ from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.peer_watch import DiallingWatch
 from replica.server.service import ReplicaService, ServiceLimits
-from replica.server.view import CoreView
+from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
 from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
 
+if TYPE_CHECKING:
+    from replica.server.tracing import Tracing
+
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
+TRACES_EXPORTER = "OTEL_TRACES_EXPORTER"
+"""Where traces go: `console`, `otlp`, or nowhere, and then nothing of OpenTelemetry is loaded."""
 
 
 class StartRefusedError(Exception):
@@ -164,19 +171,21 @@ class ReplicaProcess:
         self._leaders = LeaderAddresses(told=told, heard=heard)
         self._metrics = Metrics(view := CoreView(self._core))
         self._transport = GrpcTransport(addresses.address_of, tls=options.tls)
+        observer = ReplicaObserver(
+            view=view,
+            addresses=addresses,
+            end_offsets={log: recovered.log_end_offset for log, recovered in storage.recovered.items()},
+            damaged={log: found.damage for log, found in storage.recovered.items() if found.damage is not None},
+            metrics=self._metrics,
+            logger=self._logger,
+            with_steps=options.log_level == "debug",
+        )
+        tracing = _tracing_of(storage.directory.cluster_id, view)
         self._driver = Driver(
             core=self._core,
             storage=storage,
             transport=TellingTransport(self._transport, self._leaders),
-            observer=ReplicaObserver(
-                view=view,
-                addresses=addresses,
-                end_offsets={log: recovered.log_end_offset for log, recovered in storage.recovered.items()},
-                damaged={log: found.damage for log, found in storage.recovered.items() if found.damage is not None},
-                metrics=self._metrics,
-                logger=self._logger,
-                with_steps=options.log_level == "debug",
-            ),
+            observer=observer if tracing is None else tracing.observing(observer),
             clocks=clocks,
             watch=DiallingWatch(
                 connections=self._transport,
@@ -186,7 +195,7 @@ class ReplicaProcess:
         )
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         self._service = ReplicaService(
-            call=self._driver.call,
+            call=self._driver.call if tracing is None else tracing.calling(self._driver.call),
             call_of_replica=self._serve_replica,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
@@ -391,6 +400,22 @@ class ReplicaProcess:
         await self._transport.close()
         sys.stderr.write(f"replica: halted: {self._driver.halt_reason}\n")
         return EXIT_REFUSED_OR_HALTED
+
+
+def _tracing_of(cluster_id: str, view: ReplicaView) -> Tracing | None:
+    """Follow writes by OpenTelemetry if the environment says where to export spans to. Raises StartRefusedError."""
+    name = os.environ.get(TRACES_EXPORTER, "none")
+    if name == "none":
+        return None
+    try:
+        from replica.server.tracing import Tracing, UnknownExporterError, exporter_of
+    except ImportError as error:
+        told = f"{TRACES_EXPORTER} is {name}, and OpenTelemetry is not installed: pip install 'highwater-log[tracing]'"
+        raise StartRefusedError(told) from error
+    try:
+        return Tracing(exporter=exporter_of(name), cluster_id=cluster_id, view=view)
+    except UnknownExporterError as error:
+        raise StartRefusedError(str(error)) from error
 
 
 def _service_limits(options: ServerOptions) -> ServiceLimits:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,3 +118,41 @@ async def test_one_that_waits_for_the_others_is_alive_and_not_ready(cluster: Loc
         return asked(cluster, TWO, "--ready")
 
     await eventually(readiness, lambda answer: answer == 0)
+
+
+async def test_one_write_is_one_trace_of_the_whole_cluster(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Leader and followers, which tell each other nothing of it, export spans of the same trace."""
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    cluster.start()
+    topics = Topics(cluster.addresses)
+    try:
+        await topics.create(partitions=1, replication_factor=3, min_isr=3)
+        offset = await topics.write(0, "a")
+    finally:
+        await topics.close()
+    for replica_id in cluster.ids:
+        assert cluster.stop(replica_id) == 0
+    spans = list(json_values(capfd.readouterr().out))
+    (root,) = [
+        span for span in spans if span["name"] == "produce" and span["attributes"]["highwater.base_offset"] == offset
+    ]
+    below = [span for span in spans if span["parent_id"] == root["context"]["span_id"]]
+    assert {span["context"]["trace_id"] for span in below} == {root["context"]["trace_id"]}
+    assert {"append", "follower fetch", "high watermark", "answer", "follow"} <= {span["name"] for span in below}
+    leader = root["resource"]["attributes"]["service.instance.id"]
+    followers = {str(replica_id) for replica_id in cluster.ids} - {leader}
+    exported = [span["resource"]["attributes"]["service.instance.id"] for span in below if span["name"] == "follow"]
+    assert sorted(exported) == sorted(followers)
+    fetched = {span["attributes"]["highwater.follower"] for span in below if span["name"] == "follower fetch"}
+    assert {str(follower) for follower in fetched} == followers
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """What stands there, one value behind the other."""
+    decoder, rest = json.JSONDecoder(), text.strip()
+    while rest:
+        value, end = decoder.raw_decode(rest)
+        yield value
+        rest = rest[end:].lstrip()
