@@ -50,7 +50,7 @@ WORKDIR /var/lib/highwater
 USER 10001:10001
 VOLUME ["/var/lib/highwater"]
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=5s --timeout=2s --start-period=10s --retries=3 CMD ["replica", "health"]
+HEALTHCHECK --interval=5s --timeout=2s --start-period=10s --retries=3 CMD ["replica", "health", "--live"]
 ENTRYPOINT ["replica"]
 CMD ["--help"]
 

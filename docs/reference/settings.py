@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
 from docs.reference.tables import code, codes, table
 from replica.core.metadata.configs import DEFAULTS, LONG_MAX, NO_LIMIT, TopicSetting
 from replica.core.metadata.image import MetadataImage
-from replica.ids import ReplicaId
+from replica.ids import BrokerEpoch, Offset, ReplicaId
+from replica.server.load_metrics import Held
 from replica.server.metrics import Metrics
+
+START = Offset(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,20 @@ class _Nothing:
     partitions: Mapping[Any, Any] = field(default_factory=dict)
     offline: Mapping[Any, Any] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
+    metadata_offset: Offset = START
+    is_broker: bool = True
+    broker_epoch: BrokerEpoch | None = None
     is_active_controller: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Idle:
+    """A replica that has nothing to do."""
+
+    lane_depths: Mapping[str, int] = field(default_factory=dict)
+    flushes_pending: int = 0
+    calls_waiting: int = 0
+    memory: Mapping[str, Held] = field(default_factory=dict)
 
 
 def metrics() -> str:
@@ -45,9 +60,9 @@ def metrics() -> str:
 def metrics_served() -> Iterator[tuple[Metric, tuple[str, ...]]]:
     """Each metric with the names of its labels."""
     served = Metrics(_Nothing(replica_id=ReplicaId(1)))
-    counted = {each._name: each._labelnames for each in vars(served).values() if isinstance(each, MetricWrapperBase)}
+    served.watch(_Idle())
     for metric in served.registry.collect():
-        yield metric, tuple(getattr(metric, "_labelnames", counted.get(metric.name, ())))
+        yield metric, tuple(getattr(metric, "_labelnames", ()))
 
 
 def _served(metric: Metric) -> str:

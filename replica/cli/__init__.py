@@ -4,6 +4,7 @@
 ``start`` starts it, and ``disk`` reads its files. The others ask a cluster:
 
 - ``cluster`` asks each replica for itself, ``quorum`` for its voters, which ``voters`` changes;
+- ``top``, by ``top_rows``, watches all of them by their metrics;
 - ``topic``, with ``topic_reassign`` and ``topic_waiting``, is what administrators ask for;
 - ``records``, by ``lines``, writes and reads topics;
 - ``kv``, with ``kv_reads``, ``kv_txn`` and ``kv_lease``, is the key-value store; ``kv_options`` is what these share.

@@ -19,12 +19,13 @@ from replica.cli.quorum import quorum
 from replica.cli.records import consume, offsets, produce
 from replica.cli.start import start_command
 from replica.cli.tls import tls_options
+from replica.cli.top import top
 from replica.cli.topic import cluster, partition, topic
 
 SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv",),
-    "The cluster": ("cluster", "quorum", "status", "health"),
+    "The cluster": ("cluster", "quorum", "status", "top", "health"),
     "A replica and its disk": ("certs", "random-id", "format", "start", "dump-log"),
 }
 
@@ -52,6 +53,7 @@ main.add_command(certs)
 main.add_command(start_command())
 main.add_command(health)
 main.add_command(status)
+main.add_command(top)
 main.add_command(cluster)
 main.add_command(topic)
 main.add_command(partition)

@@ -144,7 +144,7 @@ def as_table(rows: Sequence[dict[str, Any]]) -> str:
     cells = [[_cell(row[column]) for column in columns] for row in rows]
     heads = [column.upper().replace("_", "-") for column in columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    numeric = [all(isinstance(row[column], int | None) for row in rows) for column in columns]
+    numeric = [all(isinstance(row[column], int | float | None) for row in rows) for column in columns]
 
     def line(texts: Sequence[str]) -> str:
         padded = zip(texts, widths, numeric, strict=True)

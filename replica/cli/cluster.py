@@ -31,19 +31,30 @@ _COLUMNS = (
 _timeout = click.option("--timeout-ms", type=click.IntRange(min=1), default=5000, show_default=True)
 
 
-@click.command(epilog=example("replica health --address 127.0.0.1:9001"))
+@click.command(
+    epilog=example("replica health --address 127.0.0.1:9001", "replica health --address 127.0.0.1:9001 --ready")
+)
 @click.option("--address", required=True, metavar="HOST:PORT", envvar="REPLICA_ADDRESS", show_envvar=True)
-@click.option("--service", default="", help="A service's full name: is it ready? Without: is the process alive?")
+@click.option("--live", is_flag=True, help="Does its event loop run? This is the default.")
+@click.option("--ready", is_flag=True, help="Has it the cluster's metadata, and is its broker registered and unfenced?")
+@click.option("--service", metavar="NAME", help="Ask for another name of its health service, such as a service's.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), default=1000, show_default=True)
-def health(address: str, service: str, timeout_ms: int) -> None:
-    """Exit with 0 if the replica at ADDRESS says that it is serving, with 1 if not."""
-    from replica.server.health_check import UnhealthyError, check_health
+def health(address: str, live: bool, ready: bool, service: str | None, timeout_ms: int) -> None:
+    """Exit with 0 if the replica at ADDRESS is alive, or ready, and with 1 if not.
 
+    One that is alive and not ready need not be restarted: it may be waiting for the others.
+    """
+    from replica.server.health_check import LIVENESS, READINESS, UnhealthyError, check_health
+
+    asked = [*([LIVENESS] if live else ()), *([READINESS] if ready else ()), *(() if service is None else (service,))]
+    question, *others = asked or [LIVENESS]
+    if others:
+        raise click.UsageError("ask one question: --live, --ready or --service")
     try:
-        check_health(address, service=service, timeout_ms=timeout_ms, tls=tls_files())
+        check_health(address, service=question, timeout_ms=timeout_ms, tls=tls_files())
     except UnhealthyError as error:
         raise click.ClickException(str(error)) from error
-    click.echo("serving")
+    click.echo("ready" if question == READINESS else "serving")
 
 
 @click.command(epilog=example("replica status --bootstrap 127.0.0.1:9001,127.0.0.1:9002,127.0.0.1:9003"))

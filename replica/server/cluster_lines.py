@@ -92,8 +92,8 @@ class ClusterLines:
         joined = sorted(set(now.isr) - set(before.isr))
         what = {"log": str(name), "epoch": now.leader_epoch, "partition_epoch": now.partition_epoch}
         if left:
-            self._metrics.isr_shrinks.inc()
+            self._metrics.isr_shrinks += 1
             self._logger.info("isr_shrunk", **what, isr=list(now.isr), left=left)
         if joined:
-            self._metrics.isr_expands.inc()
+            self._metrics.isr_expands += 1
             self._logger.info("isr_expanded", **what, isr=list(now.isr), joined=joined)

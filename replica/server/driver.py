@@ -82,7 +82,7 @@ class Driver:
         self._observer = observer
         self._observer_is_broken = False
         self._clocks = clocks
-        self._performer = Performer(storage, self)
+        self.performer = Performer(storage, self)
         self._watch = watch
         self._watched = core.watched_peers
         self.waiting_bytes_max = WAITING_BYTES_MAX
@@ -143,9 +143,7 @@ class Driver:
         """
         if self._stopped:
             raise ReplicaStoppedError(self.halt_reason or "the replica is stopping", not_applied=True)
-        if self._performer.waiting_bytes > self.waiting_bytes_max and isinstance(
-            request, ProduceRequest | ApplyRequest
-        ):
+        if self.performer.waiting_bytes > self.waiting_bytes_max and isinstance(request, ProduceRequest | ApplyRequest):
             return refusal(request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         call_id = CallId(next(self._call_ids))
         reply: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
@@ -176,7 +174,7 @@ class Driver:
         for send in tuple(self._sends):
             send.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)
-        await self._performer.stop()
+        await self.performer.stop()
 
     def _step(self, now_ms: int) -> None:
         """Take the next event; what time of day it is the core hears before that, unless it was just told."""
@@ -187,7 +185,7 @@ class Driver:
         effects: tuple[Effect, ...] = ()
         try:
             effects = self._core.step(event, now_ms)
-            self._performer.perform(effects)
+            self.performer.perform(effects)
         except (StorageError, OSError) as error:
             # The rest of the effects relied on this one. The core hears of it before anything else happens.
             self._events.appendleft(StorageFailed(reason=str(error)))
@@ -277,7 +275,7 @@ class Driver:
 
     def _cease(self, reason: str) -> None:
         self._stopped = True
-        self._performer.cease()
+        self.performer.cease()
         self._events.clear()
         for reply in self._calls.values():
             if not reply.done():

@@ -66,7 +66,7 @@ class ElectionLines:
             return
         if _is_unclean(before, now):
             event = "last_known_leader_elected" if _led_last(before, now, returned) else "unclean_election"
-            self._metrics.unclean_leader_elections.inc()
+            self._metrics.unclean_leader_elections += 1
             self._logger.warning(event, **what, leader_id=now.leader_id, **_claims(before))
 
 

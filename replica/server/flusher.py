@@ -45,6 +45,11 @@ class Flusher:
         """Beyond what the flush that runs or is in line was asked for."""
         self._flights: dict[TopicPartition, Future[FlushOutcome]] = {}
 
+    @property
+    def pending(self) -> int:
+        """How many logs have a flush that runs, or is in line."""
+        return len(self._flights)
+
     def request(self, topic_partition: TopicPartition, end_offset: Offset) -> None:
         """Ask that everything below ``end_offset`` become durable; joins the log's flush that begins next."""
         if topic_partition in self._flights:

@@ -10,6 +10,9 @@ import grpc
 
 from replica.rpc.tls import TlsError, TlsFiles
 
+LIVENESS, READINESS = "liveness", "readiness"
+"""The names of the two questions: does its event loop run, and will it serve who comes to it?"""
+
 _CHECK = "/grpc.health.v1.Health/Check"
 _SERVING = b"\x08\x01"
 """``HealthCheckResponse{status: SERVING}`` on the wire."""
@@ -21,7 +24,7 @@ class UnhealthyError(Exception):
 
 
 def check_health(address: str, *, service: str, timeout_ms: int, tls: TlsFiles | None = None) -> None:
-    """Raise UnhealthyError unless ``address`` serves ``service`` (the empty name: unless the process is alive)."""
+    """Raise UnhealthyError unless ``address`` serves ``service``; the empty name asks what ``LIVENESS`` does."""
     name = service.encode()
     if len(name) > _NAME_BYTES_MAX:
         raise UnhealthyError(f"{service!r} is no service's name: it is longer than {_NAME_BYTES_MAX} bytes")
@@ -33,7 +36,8 @@ def check_health(address: str, *, service: str, timeout_ms: int, tls: TlsFiles |
         except grpc.RpcError as error:
             raise UnhealthyError(f"{address} is not serving: {error.code().name}: {error.details()}") from None
     if answer != _SERVING:
-        raise UnhealthyError(f"{address} is alive but does not serve {service}".rstrip())
+        what = "is not ready" if service == READINESS else f"does not serve {service}".rstrip()
+        raise UnhealthyError(f"{address} is alive but {what}")
 
 
 def _channel(address: str, tls: TlsFiles | None) -> grpc.Channel:

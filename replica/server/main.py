@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import sys
@@ -15,11 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import grpc.aio
 import structlog
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
+from grpc_health.v1 import health, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # nor does this
 from structlog.typing import FilteringBoundLogger
 
@@ -42,8 +44,10 @@ from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
 from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
+from replica.server.health import Health
 from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
+from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
 from replica.server.memory import freeze_what_is_there, keep_free_memory
@@ -52,13 +56,17 @@ from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.peer_watch import DiallingWatch
 from replica.server.service import ReplicaService, ServiceLimits
-from replica.server.view import CoreView
+from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
 from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
 
+if TYPE_CHECKING:
+    from replica.server.tracing import Tracing
+
 EXIT_STOPPED = 0
 EXIT_REFUSED_OR_HALTED = 1
-HEALTH_INTERVAL_S = 0.5
+TRACES_EXPORTER = "OTEL_TRACES_EXPORTER"
+"""Where traces go: `console`, `otlp`, or nowhere, and then nothing of OpenTelemetry is loaded."""
 
 
 class StartRefusedError(Exception):
@@ -163,19 +171,21 @@ class ReplicaProcess:
         self._leaders = LeaderAddresses(told=told, heard=heard)
         self._metrics = Metrics(view := CoreView(self._core))
         self._transport = GrpcTransport(addresses.address_of, tls=options.tls)
+        observer = ReplicaObserver(
+            view=view,
+            addresses=addresses,
+            end_offsets={log: recovered.log_end_offset for log, recovered in storage.recovered.items()},
+            damaged={log: found.damage for log, found in storage.recovered.items() if found.damage is not None},
+            metrics=self._metrics,
+            logger=self._logger,
+            with_steps=options.log_level == "debug",
+        )
+        tracing = _tracing_of(storage.directory.cluster_id, view)
         self._driver = Driver(
             core=self._core,
             storage=storage,
             transport=TellingTransport(self._transport, self._leaders),
-            observer=ReplicaObserver(
-                view=view,
-                addresses=addresses,
-                end_offsets={log: recovered.log_end_offset for log, recovered in storage.recovered.items()},
-                damaged={log: found.damage for log, found in storage.recovered.items() if found.damage is not None},
-                metrics=self._metrics,
-                logger=self._logger,
-                with_steps=options.log_level == "debug",
-            ),
+            observer=observer if tracing is None else tracing.observing(observer),
             clocks=clocks,
             watch=DiallingWatch(
                 connections=self._transport,
@@ -183,15 +193,16 @@ class ReplicaProcess:
                 now_ms=clocks.monotonic_ms,
             ),
         )
-        self._health = health.aio.HealthServicer()
+        self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         self._service = ReplicaService(
-            call=self._driver.call,
+            call=self._driver.call if tracing is None else tracing.calling(self._driver.call),
             call_of_replica=self._serve_replica,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
             limits=_service_limits(options),
-            on_over_budget=self._metrics.on_over_budget,
+            counts=self._metrics.requests,
         )
+        self._metrics.watch(ReplicaLoad(self._driver, self._service))
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
@@ -221,7 +232,7 @@ class ReplicaProcess:
             options=server_options(request_bytes_max=options.request_bytes_max, connections_max=options.connections_max)
         )
         server.add_generic_rpc_handlers(self._service.handlers(with_peers=with_peers))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         return server
 
@@ -311,9 +322,9 @@ class ReplicaProcess:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # What nohup asks for.
                 asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
+        await self._health.begin()
         for _, _, server in self._servers:
             await server.start()
-        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         self._logger.info(
             "started",
             address=self._address,
@@ -324,7 +335,7 @@ class ReplicaProcess:
         keep_free_memory()
         freeze_what_is_there()
         loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
-        ongoing = (self._keep_house(), self._keep_health(), loop_delay.run())
+        ongoing = (self._keep_house(), self._health.run(), loop_delay.run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
@@ -333,31 +344,6 @@ class ReplicaProcess:
             return await self._end_halted()
         await self._hand_over()
         return await self._end_stopped()
-
-    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
-        """Report the services; the process itself ("") is alive as long as it answers at all."""
-        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
-        for service in SERVICES:
-            await self._health.set(service, status)
-
-    async def _keep_health(self) -> None:
-        """Be not ready while the controller lets this broker go that does not want to: somebody spoke in its name."""
-        was_let_go = False
-        while True:
-            await asyncio.sleep(HEALTH_INTERVAL_S)
-            if self._is_let_go != was_let_go:
-                was_let_go = self._is_let_go
-                status = health_pb2.HealthCheckResponse
-                await self._set_health(status.NOT_SERVING if was_let_go else status.SERVING)
-                self._logger.warning("let_go_unasked" if was_let_go else "let_in_again")
-
-    @property
-    def _is_let_go(self) -> bool:
-        broker = self._core.broker
-        registered = self._core.metadata.image.brokers.get(self._replica_id)
-        if broker is None or registered is None or registered.broker_epoch != broker.broker_epoch:
-            return False
-        return registered.in_controlled_shutdown
 
     async def _keep_house(self) -> None:
         """Do what is to be done on the disk from time to time."""
@@ -372,7 +358,7 @@ class ReplicaProcess:
     async def _hand_over(self) -> None:
         """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""
         self._logger.info("stopping")
-        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._health.end()
         if not any(self._has_other_voters(log) for log in self._core.logs.values()) and not self._other_brokers:
             return
         led = [log for log in self._core.logs.values() if log.role.name == "leader" and self._has_other_voters(log)]
@@ -414,6 +400,22 @@ class ReplicaProcess:
         await self._transport.close()
         sys.stderr.write(f"replica: halted: {self._driver.halt_reason}\n")
         return EXIT_REFUSED_OR_HALTED
+
+
+def _tracing_of(cluster_id: str, view: ReplicaView) -> Tracing | None:
+    """Follow writes by OpenTelemetry if the environment says where to export spans to. Raises StartRefusedError."""
+    name = os.environ.get(TRACES_EXPORTER, "none")
+    if name == "none":
+        return None
+    try:
+        from replica.server.tracing import Tracing, UnknownExporterError, exporter_of
+    except ImportError as error:
+        told = f"{TRACES_EXPORTER} is {name}, and OpenTelemetry is not installed: pip install 'highwater-log[tracing]'"
+        raise StartRefusedError(told) from error
+    try:
+        return Tracing(exporter=exporter_of(name), cluster_id=cluster_id, view=view)
+    except UnknownExporterError as error:
+        raise StartRefusedError(str(error)) from error
 
 
 def _service_limits(options: ServerOptions) -> ServiceLimits:

@@ -33,7 +33,7 @@ from replica.core.events import Event, PeerRefused, RequestReceived, ResponseRec
 from replica.core.messages import CurrentLeader, PeerRequest
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.cluster_lines import ClusterLines
-from replica.server.metrics import Metrics, labels_of
+from replica.server.metrics import Metrics
 from replica.server.offline_lines import OfflineLines
 from replica.server.snapshot_lines import SnapshotLines
 from replica.server.view import LogView, PartitionView, ReplicaView
@@ -94,7 +94,7 @@ class ReplicaObserver:
 
     def on_step(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
         """Write what this step was, and what changed by it."""
-        self._metrics.steps.inc()
+        self._metrics.steps += 1
         rare: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Append):
@@ -137,7 +137,7 @@ class ReplicaObserver:
 
     def on_flushed(self, topic_partition: TopicPartition, end_offset: Offset, seconds: float) -> None:
         """Count one flush."""
-        self._metrics.flush_seconds.labels(*labels_of(topic_partition)).observe(seconds)
+        self._metrics.on_flushed(topic_partition, seconds)
         if self._with_steps:
             self._logger.debug("flushed", log=str(topic_partition), end_offset=end_offset, seconds=seconds)
 
@@ -180,6 +180,7 @@ class ReplicaObserver:
         now = Leadership(role=log.role.name, epoch=epoch, leader_id=log.leader_id)
         if now != seen:
             self._seen[topic_partition] = now
+            self._metrics.role_changes[topic_partition][now.role] += 1
             self._logger.info(
                 "role_changed",
                 log=str(topic_partition),
@@ -207,7 +208,7 @@ class ReplicaObserver:
 
     def _on_append(self, effect: Append) -> None:
         log, batches = effect.topic_partition, effect.batches
-        self._metrics.appended_batches.labels(*labels_of(log)).inc(len(batches))
+        self._metrics.appended_batches[log] += len(batches)
         if batches:
             self._end_offsets[log] = batches[-1].end_offset
 
@@ -253,7 +254,7 @@ class ReplicaObserver:
 
     def _on_truncated(self, log: TopicPartition, end_offset: Offset) -> None:
         from_offset, self._end_offsets[log] = self._end_offsets[log], end_offset
-        self._metrics.truncations.labels(*labels_of(log)).inc()
+        self._metrics.truncations[log] += 1
         view = self._view.logs.get(log) or self._view.partitions.get(log)
         self._logger.info(
             "log_truncated",

@@ -8,7 +8,7 @@ protocol, and of the core nothing but that it wants to hear of something.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
@@ -87,6 +87,8 @@ class Performer:
         self._is_stopped = False
         self.waiting_bytes = 0
         """How many bytes of batches wait in lanes to be appended."""
+        self.lane_depths: Counter[type[Effect]] = Counter()
+        """How many effects of each kind are in lanes."""
         self._writers = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="reader")
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
@@ -106,6 +108,7 @@ class Performer:
                 self._do(effect)
             else:
                 self.waiting_bytes += _batch_bytes(effect)
+                self.lane_depths[type(effect)] += 1
                 self._begin([self._lanes.enter(effect, self._storage.place_of(effect, self._owner.requests))])
 
     def _before_cut(self, cut: Cut) -> None:
@@ -120,6 +123,11 @@ class Performer:
             self._snapshots.abandon(log)
         if isinstance(cut, DeleteLog | ReplaceLog):
             self._owner.forget_reports(log)
+
+    @property
+    def flushes_pending(self) -> int:
+        """How many logs have a flush that runs, or is in line."""
+        return self._flusher.pending
 
     def cease(self) -> None:
         """Begin nothing any more."""
@@ -150,6 +158,7 @@ class Performer:
 
     def _leave(self, ticket: Ticket) -> list[Ticket]:
         self.waiting_bytes -= _batch_bytes(ticket.effect)
+        self.lane_depths[type(ticket.effect)] -= 1
         return self._lanes.leave(ticket)
 
     def _is_moot(self, ticket: Ticket) -> bool:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.messages import (
+    AlterPartitionResponse,
     BrokerRequest,
     DescribeReplicaResponse,
     DumpLogRequest,
@@ -43,9 +44,11 @@ from replica.rpc.transport import NOT_APPLIED_KEY
 from replica.server.budgets import AnswerBudget, OverBudgetError, Place
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
+from replica.server.histogram import Histogram
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
 from replica.server.refusal_pace import RefusalPace
+from replica.server.request_metrics import RequestCounts
 
 BAD_INPUT = frozenset(
     {
@@ -118,24 +121,29 @@ class ReplicaService:
         logger: FilteringBoundLogger,
         limits: ServiceLimits = ServiceLimits(),
         now_ms: Callable[[], int] = monotonic_ms,
-        on_over_budget: Callable[[str], None] = lambda _: None,
+        counts: RequestCounts | None = None,
         pace: RefusalPace | None = None,
     ) -> None:
         self._call = call
         self._call_of_replica = call_of_replica or call
         self._addresses = addresses
         self._lines = RefusalLines(logger)
-        self._limits = limits
+        self.limits = limits
         self._producers = ProducerQuota(ids_max=limits.producer_ids_per_hour)
         self._now_ms = now_ms
         self._answers = AnswerBudget(
             connection_bytes_max=limits.connection_answer_bytes_max, all_bytes_max=limits.answer_bytes_max
         )
-        self._on_over_budget = on_over_budget
+        self._counts = counts or RequestCounts()
         self._pace = pace or RefusalPace()
         self._client_calls = 0
         self._idle_streams: set[asyncio.Task[Any]] = set()
         self._is_ending = False
+
+    @property
+    def answer_bytes(self) -> int:
+        """What is set aside for answers, or made and not taken yet."""
+        return self._answers.held_bytes
 
     def handlers(self, *, with_peers: bool = True) -> tuple[grpc.GenericRpcHandler, ...]:
         """Return what a gRPC server needs to route to this service. Bytes in, bytes out: we decode by ourselves.
@@ -201,18 +209,20 @@ class ReplicaService:
             if not with_peers:
                 reason = f"{method.rpc} of a replica is served at its --peer-listen"
                 return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
-            return await self._answer(method, request, context, self._call_of_replica)
+            took = self._counts.of_replicas[method.rpc]
+            return await self._answer(method, request, context, self._call_of_replica, took)
         refusal = self._full(method.rpc, context)
         if refusal is not None:
             return refusal
         calls = len(request.requests) if isinstance(request, ProduceRequests) else 1
         self._client_calls += calls
+        took = self._counts.of_clients[method.rpc]
         try:
             if isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
-                return await self._answer(method, request, context, partial(self._produced, context=context))
+                return await self._answer(method, request, context, partial(self._produced, context=context), took)
             with self._placed(request, context) as (place, bounded):
                 return await self._answer(
-                    method, bounded, context, partial(self._answered, method.rpc, context=context), place
+                    method, bounded, context, partial(self._answered, method.rpc, context=context), took, place
                 )
         except OverBudgetError as error:
             return self._over_budget(method.rpc, context, error)
@@ -225,14 +235,18 @@ class ReplicaService:
         request: Request | ProduceRequests,
         context: _CLIENTS_CONTEXT,
         call: Callable[[Any], Awaitable[Response | ProduceResponses]],
+        took: Histogram,
         place: Place | None = None,
     ) -> _Refusal | None:
         """Let the core answer a request, and send the answer: until it has gone out, it takes its place."""
+        began_s = self._counts.seconds()
         try:
             response = await call(request)
         except ReplicaStoppedError as error:
+            self._counts.on_errors(method.rpc, (grpc.StatusCode.UNAVAILABLE.name,))
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         answer: bytes = method.response.encode(self._completed(method.rpc, response, context))
+        took.observe(self._counts.seconds() - began_s)
         if place is not None:
             self._answers.resize(place, len(answer))
         await context.write(answer)
@@ -280,7 +294,9 @@ class ReplicaService:
         self, rpc: str, response: Response | ProduceResponses, context: _CLIENTS_CONTEXT
     ) -> Response | ProduceResponses:
         """Note what the core has answered, log that the asker was wrong, and add what the core cannot know."""
-        for refused in sorted(_errors_of(response)):
+        errors = _errors_of(response)
+        self._counts.on_errors(rpc, errors)
+        for refused in sorted(BAD_INPUT.intersection(errors)):
             self._lines.warn(rpc=rpc, peer=context.peer(), error=refused.value)
         if isinstance(response, InitProducerIdResponse):
             self._producers.on_answer(response, context.peer(), self._now_ms())
@@ -290,18 +306,19 @@ class ReplicaService:
 
     def _full(self, rpc: str, context: _CLIENTS_CONTEXT) -> _Refusal | None:
         """Refuse one more call of a client where there are too many."""
-        if self._client_calls < self._limits.client_calls_max:
+        if self._client_calls < self.limits.client_calls_max:
             return None
         reason = f"{self._client_calls} calls are being served, the most this replica takes; try again later"
         return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, reason)
 
     def _over_budget(self, rpc: str, context: _CLIENTS_CONTEXT, error: OverBudgetError) -> _Refusal:
         """Refuse, and count by which budget."""
-        self._on_over_budget(error.budget)
+        self._counts.over_budget[error.budget] += 1
         return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{error.budget}: {error}")
 
     def _refused(self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str) -> _Refusal:
-        """Log that a call ends with a status at the door, before anything was done for it."""
+        """Log and count that a call ends with a status at the door, before anything was done for it."""
+        self._counts.on_errors(rpc, (code.name,))
         self._lines.warn(rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
         return _Refusal(code=code, reason=reason, not_applied=True)
 
@@ -317,10 +334,12 @@ def is_from_replica(request: Request | ProduceRequests) -> bool:
     return isinstance(request, _OF_REPLICAS)
 
 
-def _errors_of(response: Response | ProduceResponses) -> frozenset[ErrorCode]:
-    """What a response complains of that is the asker's mistake, in a fetch of any log and in each of several writes."""
+def _errors_of(response: Response | ProduceResponses) -> list[ErrorCode]:
+    """What a response complains of: of any log that it is about, and of each of several writes."""
     if isinstance(response, ProduceResponses):
-        return BAD_INPUT.intersection(each.error for each in response.responses)
-    if isinstance(response, FetchResponse):
-        return BAD_INPUT.intersection((response.error, *(part.error for part in response.partitions)))
-    return BAD_INPUT & {response.error}
+        errors = [each.error for each in response.responses]
+    elif isinstance(response, FetchResponse | AlterPartitionResponse):
+        errors = [response.error, *(part.error for part in response.partitions)]
+    else:
+        errors = [response.error]
+    return [error for error in errors if error is not ErrorCode.NONE]

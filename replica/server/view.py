@@ -14,9 +14,11 @@ from replica.core.log.recovered import StoredSnapshot
 from replica.core.messages import CurrentLeader
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
+from replica.core.partition.roles import Leader as PartitionLeader
+from replica.core.quorum.roles import Leader as QuorumLeader
 from replica.core.quorum.voter_history import VoterHistory
 from replica.core.replica import Replica
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
 from replica.voters import VoterSet
 
 
@@ -28,8 +30,12 @@ class NamedRole(Protocol):
         """``leader``, ``follower`` and so on."""
 
 
-class LogEnd(Protocol):
-    """The end of one log."""
+class LogEnds(Protocol):
+    """The ends of one log."""
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """Where the first record is, or would be."""
 
     @property
     def log_end_offset(self) -> Offset:
@@ -80,7 +86,7 @@ class LogView(Protocol):
         """The last claim of a leader that contradicted what is known here; absent before the first."""
 
     @property
-    def log(self) -> LogEnd:
+    def log(self) -> LogEnds:
         """The log itself."""
 
 
@@ -124,7 +130,7 @@ class PartitionView(Protocol):
         """What the committed metadata says of it; absent before it has said anything."""
 
     @property
-    def log(self) -> LogEnd:
+    def log(self) -> LogEnds:
         """The log itself."""
 
 
@@ -154,6 +160,18 @@ class ReplicaView(Protocol):
     @property
     def image(self) -> MetadataImage:
         """What the cluster has decided, as far as this replica has applied it."""
+
+    @property
+    def metadata_offset(self) -> Offset:
+        """Up to where it has applied that (exclusive)."""
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether it has the role of one."""
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch | None:
+        """Under which its broker acts; absent until its own registration has come by the metadata log."""
 
     @property
     def is_active_controller(self) -> bool:
@@ -197,6 +215,34 @@ class CoreView:
         return self._core.metadata.image
 
     @property
+    def metadata_offset(self) -> Offset:
+        """Up to where it has applied that (exclusive)."""
+        return self._core.metadata.applied_offset
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether it has the role of one."""
+        return self._core.broker is not None
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch | None:
+        """Under which its broker acts; absent until its own registration has come by the metadata log."""
+        return None if self._core.broker is None else self._core.broker.broker_epoch
+
+    @property
     def is_active_controller(self) -> bool:
         """Whether it decides for the cluster."""
         return self._core.controller is not None and self._core.controller.is_active
+
+
+def follower_ends(role: NamedRole) -> Mapping[ReplicaId, Offset]:
+    """Where the log of each follower ends, as far as its leader has heard of that; nothing of any other role."""
+    match role:
+        case QuorumLeader(voters=voters, observers=observers):
+            known = {key.replica_id: progress.log_end_offset for key, progress in observers.items()}
+            known |= {replica_id: progress.log_end_offset for replica_id, progress in voters.items()}
+        case PartitionLeader(remotes=remotes):
+            known = {replica_id: remote.log_end_offset for replica_id, remote in remotes.items()}
+        case _:
+            known = {}
+    return {replica_id: end_offset for replica_id, end_offset in known.items() if end_offset is not None}

@@ -15,15 +15,16 @@ from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum.voter_history import VoterHistory
-from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
+from replica.server.view import NamedRole
 from replica.voters import VoterSet
 from tests.core.harness import voters_of
 from tests.server.driver_fakes import LOG
 
 ONE, TWO = ReplicaId(1), ReplicaId(2)
-EPOCH, END = Epoch(3), Offset(10)
+EPOCH, START, END = Epoch(3), Offset(0), Offset(10)
 
 
 @dataclass
@@ -35,16 +36,17 @@ class FakeRole:
 
 @dataclass
 class FakeEnd:
-    """The end of a log."""
+    """The ends of a log."""
 
     log_end_offset: Offset = END
+    log_start_offset: Offset = START
 
 
 @dataclass
 class FakeView:
     """One log as the observer sees it."""
 
-    role: FakeRole = field(default_factory=FakeRole)
+    role: NamedRole = field(default_factory=FakeRole)
     leader_epoch: Epoch = EPOCH
     leader_id: ReplicaId | None = TWO
     high_watermark: Offset | None = None
@@ -79,7 +81,7 @@ class FakeGroup:
 class FakePartition:
     """One partition as the observer sees it."""
 
-    role: FakeRole = field(default_factory=FakeRole)
+    role: NamedRole = field(default_factory=FakeRole)
     registration: PartitionRegistration | None = None
     effective_min_isr: int = 2
     high_watermark: Offset = END
@@ -106,6 +108,9 @@ class FakeReplica:
     partitions: dict[TopicPartition, FakePartition] = field(default_factory=dict)
     offline: dict[TopicPartition, OfflinePartition] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
+    metadata_offset: Offset = START
+    is_broker: bool = True
+    broker_epoch: BrokerEpoch | None = None
     is_active_controller: bool = False
 
 

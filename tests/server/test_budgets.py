@@ -26,6 +26,7 @@ from replica.server.budgets import (
 )
 from replica.server.refusal_lines import LINES_PER_SECOND_MAX, RefusalLines
 from replica.server.refusal_pace import PAUSE_S, RefusalPace
+from replica.server.request_metrics import RequestCounts
 from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
 
@@ -42,12 +43,12 @@ async def serving(
     answer: Callable[[Request], Awaitable[Response]],
     limits: ServiceLimits,
     *,
-    over: Callable[[str], None] = print,
+    counts: RequestCounts | None = None,
     pace: RefusalPace | None = None,
 ) -> AsyncIterator[str]:
     """Serve ``answer`` on loopback; yields the address."""
     service = ReplicaService(
-        call=answer, addresses={}, logger=structlog.get_logger(), limits=limits, on_over_budget=over, pace=pace
+        call=answer, addresses={}, logger=structlog.get_logger(), limits=limits, counts=counts, pace=pace
     )
     server = grpc.aio.server(options=server_options())
     server.add_generic_rpc_handlers(service.handlers())
@@ -103,7 +104,7 @@ def test_what_was_given_back_is_forgotten() -> None:
 
 async def test_fetches_of_one_connection_that_wait_keep_no_other_out() -> None:
     """One connection's fetches are refused beyond its places, as not applied; another connection is served."""
-    refused_by: list[str] = []
+    counts = RequestCounts()
     release = asyncio.Event()
 
     async def wait(_: Request) -> Response:
@@ -113,7 +114,7 @@ async def test_fetches_of_one_connection_that_wait_keep_no_other_out() -> None:
     limits = ServiceLimits(connection_answer_bytes_max=4 * PLACE_BYTES)
     request = FETCH.request.encode(replace(FETCH_ALL, max_bytes=1))
     async with (
-        serving(wait, limits, over=refused_by.append) as address,
+        serving(wait, limits, counts=counts) as address,
         grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as greedy,
         grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as modest,
     ):
@@ -127,7 +128,7 @@ async def test_fetches_of_one_connection_that_wait_keep_no_other_out() -> None:
         release.set()
         assert await other == ("OK", False)
         assert {await task for task in waiting} == {("OK", False)}
-    assert refused_by == ["connection_answer_bytes_max"] * 6
+    assert counts.over_budget == {"connection_answer_bytes_max": 6}
 
 
 async def test_refusals_of_one_connection_come_one_after_the_other() -> None:
