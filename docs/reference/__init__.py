@@ -2,8 +2,8 @@
 
 The way through: ``tables`` (Markdown from values), ``comments`` (what the source says of a name) -> ``commands`` (what
 click knows), ``rpcs`` (what the compiler of protocol buffers knows), ``declarations`` (anomalies, faults, workloads,
-systems, models), ``files`` (the columns of tables and the formats that are read), ``settings`` (topics,
-metrics, pytest) -> ``pages`` (all of them) -> ``hook`` (where MkDocs takes them).
+systems, models), ``files`` (the columns of tables and the formats that are read), ``replica_settings``
+and ``settings`` (topics, metrics) -> ``pages`` (all of them) -> ``hook`` (where MkDocs takes them).
 
 Nothing of it is committed: a page cannot say anything but what the code says.
 """

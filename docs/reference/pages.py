@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from docs.reference import commands, declarations, files, rpcs, settings
+from docs.reference import commands, declarations, files, replica_settings, rpcs, settings
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "nemesis.md": partial(commands.page_of, "nemesis"),
@@ -15,6 +15,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "workloads.md": declarations.workloads,
     "systems.md": declarations.systems,
     "rpcs.md": rpcs.page,
+    "settings.md": replica_settings.page,
     "topics.md": settings.topics,
     "metrics.md": settings.metrics,
     "files.md": files.page,

@@ -9,7 +9,14 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 
 from docs.reference.tables import code, codes, table
-from replica.core.metadata.configs import DEFAULTS, LONG_MAX, NO_LIMIT, TopicSetting
+from replica.core.metadata.configs import (
+    DEFAULTS,
+    LONG_MAX,
+    NO_LIMIT,
+    InvalidTopicConfigError,
+    TopicSetting,
+    topic_config,
+)
 from replica.core.metadata.image import MetadataImage
 from replica.ids import BrokerEpoch, Offset, ReplicaId
 from replica.server.load_metrics import Held
@@ -70,14 +77,35 @@ def _served(metric: Metric) -> str:
 
 
 def topics() -> str:
-    """Every setting of a topic, with its default."""
-    rows = [(code(setting.value), code(_default(setting))) for setting in TopicSetting]
+    """Every setting of a topic, with its default and what it may be."""
+    rows = [
+        (code(setting.value), code(_default(setting)), code(_unit(setting)), _may_be(setting))
+        for setting in TopicSetting
+    ]
     return f"""# Settings of topics
 
 Names and meanings are Kafka's; [Replication](../replication.md) says what follows from them.
-`replica topic create --config NAME=VALUE` sets one, `replica topic alter` changes it.
+`replica topic create --config NAME=VALUE` sets one, `replica topic alter` changes it while the cluster runs. A limit of
+{code(NO_LIMIT)} does not count. A topic that is created without `min.insync.replicas` gets that of the
+[controller](settings.md#the-controller); where it has no `unclean.leader.election.enable`, that of the active
+controller holds.
 
-{table(("setting", "default"), rows)}"""
+{table(("setting", "default", "unit", "it must be"), rows)}"""
+
+
+def _unit(setting: TopicSetting) -> str:
+    """What the end of the name says, as with Kafka's."""
+    units = {"ms": "ms", "bytes": "bytes", "replicas": "replicas", "enable": "switch", "type": "word"}
+    return units[setting.value.rpartition(".")[2]]
+
+
+def _may_be(setting: TopicSetting) -> str:
+    """What the refusal of a value says that no setting can have."""
+    try:
+        topic_config({setting.value: "?"})
+    except InvalidTopicConfigError as refusal:
+        return str(refusal).partition("it must be ")[2].replace(str(LONG_MAX), "2^63 - 1")
+    raise AssertionError(setting)
 
 
 def _default(setting: TopicSetting) -> object:

@@ -11,6 +11,7 @@ import click
 
 from replica.cli.certs import certs
 from replica.cli.cluster import health, status
+from replica.cli.config import config
 from replica.cli.disk import dump_log
 from replica.cli.format import format_data_directory, random_id
 from replica.cli.help import Group, example
@@ -26,7 +27,7 @@ SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv",),
     "The cluster": ("cluster", "quorum", "status", "top", "health"),
-    "A replica and its disk": ("certs", "random-id", "format", "start", "dump-log"),
+    "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
 }
 
 
@@ -50,6 +51,7 @@ def main() -> None:
 main.add_command(format_data_directory)
 main.add_command(random_id)
 main.add_command(certs)
+main.add_command(config)
 main.add_command(start_command())
 main.add_command(health)
 main.add_command(status)

@@ -6,11 +6,13 @@ Owns their names. Files are read by whoever dials or serves. Imports nothing hea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from replica.cli.config_setting import Setting
 
 if TYPE_CHECKING:
     from replica.rpc.tls import TlsFiles
@@ -25,35 +27,60 @@ _KEY = f"{__name__}.files"
 
 def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let a group take the files for all of its commands."""
-    for name, explanation in reversed(_FILES.items()):
-        dashed = f"tls-{name}".replace("_", "-")
-        command = click.option(
-            f"--{dashed}",
-            f"tls_{name}",
-            type=click.Path(path_type=Path, dir_okay=False),
-            envvar=_variable(name),
-            show_envvar=True,
-            expose_value=False,
-            callback=_keep,
-            help=explanation,
-        )(command)
+    for name in reversed(_FILES):
+        command = click.option(*_spelled(name), cls=Setting, **_declared(name))(command)
     return command
 
 
-def _variable(name: str) -> str:
-    return f"REPLICA_TLS_{name.upper()}"
+def tls_settings() -> list[Setting]:
+    """The same as settings of a replica."""
+    return [Setting(_spelled(name), **_declared(name)) for name in _FILES]
+
+
+def _spelled(name: str) -> tuple[str, str]:
+    return f"--tls-{name}".replace("_", "-"), f"tls_{name}"
+
+
+def _declared(name: str) -> dict[str, Any]:
+    return {
+        "type": click.Path(path_type=Path, dir_okay=False),
+        "unit": "path",
+        "may_be": "a PEM file",
+        "show_envvar": True,
+        "expose_value": False,
+        "callback": _keep,
+        "help": _FILES[name],
+    }
 
 
 def _keep(context: click.Context, option: click.Parameter, path: Path | None) -> None:
-    if path is not None:
-        context.meta.setdefault(_KEY, {})[str(option.name).removeprefix("tls_")] = path
+    if path is None:
+        return
+    if "\n" in str(path):  # Whoever gives the key itself does not want to read it in an error.
+        raise click.BadParameter("give the path of a file, not its text", context, option)
+    context.meta.setdefault(_KEY, {})[str(option.name).removeprefix("tls_")] = path
 
 
-def tls_files() -> TlsFiles | None:
-    """What this command was given; None without TLS. Raises click.UsageError where it cannot be used."""
-    for name in map(_variable, _FILES):
-        if os.environ.get(name) == "":  # Without TLS is not what somebody wants who set it.
-            raise click.UsageError(f"{name} is empty: unset it, or name a file")
+def keep_files(context: click.Context, values: Mapping[str, Any]) -> None:
+    """Take from the values of a file, by the names of settings, what was not given otherwise."""
+    found = {name: Path(values[f"tls_{name}"]) for name in _FILES if f"tls_{name}" in values}
+    if found:
+        context.meta[_KEY] = found | context.meta.get(_KEY, {})
+
+
+def given_files(context: click.Context) -> Mapping[str, Path]:
+    """What this command was given, by the names of settings."""
+    return {f"tls_{name}": path for name, path in context.meta.get(_KEY, {}).items()}
+
+
+def tls_files(*, are_read: bool = True) -> TlsFiles | None:
+    """What this command was given; None without TLS. Raises click.UsageError where it cannot be used.
+
+    Unless files ``are_read``, they need not be there.
+    """
+    for setting in tls_settings():
+        if os.environ.get(setting.variable) == "":  # Without TLS is not what somebody wants who set it.
+            raise click.UsageError(f"{setting.variable} is empty: unset it, or name a file")
     context = click.get_current_context(silent=True)
     files = None if context is None else context.meta.get(_KEY)
     if files is None:
@@ -64,7 +91,8 @@ def tls_files() -> TlsFiles | None:
 
     found = TlsFiles(**files)
     try:
-        found.check()
+        if are_read:
+            found.check()
     except TlsError as error:
         raise click.UsageError(str(error)) from error
     return found

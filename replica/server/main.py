@@ -293,7 +293,7 @@ class ReplicaProcess:
         tls = self._options.tls
         if tls is None:
             return server.add_insecure_port(listen)
-        asks = self._options.tls_client_auth or option == "--peer-listen"
+        asks = self._options.asks_for_certificates or option == "--peer-listen"
         try:
             credentials = tls.server_credentials(with_client_auth=asks)
         except (TlsError, OSError) as error:

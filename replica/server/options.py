@@ -1,18 +1,19 @@
 """What a replica process is told at start, as one value.
 
-Owns names, defaults and bounds. Where the values come from (arguments, environment) is the command line's business.
+Owns names and defaults; the bounds of numbers are in ``settings``, what goes together in ``contradictions``. Where the
+values come from (arguments, environment, a file) is the command line's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from replica.bounds import ANSWER_BYTES_MAX, MESSAGE_BYTES_MAX, RECORDS_BYTES_MAX, TEXT_BYTES_MAX
+from replica.bounds import TEXT_BYTES_MAX
 from replica.core.config import (
-    PRODUCER_IDS_MAX,
     BrokerConfig,
     BrokerIdentity,
     ControllerConfig,
@@ -23,23 +24,15 @@ from replica.core.config import (
     ReplicaConfig,
 )
 from replica.ids import BrokerEpoch, ReplicaId
-from replica.rpc.addresses import addresses_of, check_address
+from replica.rpc.addresses import InvalidAddressError, addresses_of, check_address
 from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
 from replica.rpc.tls import TlsFiles
-from replica.server.budgets import PLACE_BYTES
+from replica.server.contradictions import check_contradictions
 from replica.server.groups import check_groups
+from replica.server.settings import NUMBERS, PARTS
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
 from replica.voters import VoterSet
-
-SEGMENT_BYTES_MIN = 1 << 10
-STOPPING_MS_MAX = 60_000
-DAY_MS = 24 * 3_600_000
-CLIENT_CALLS_MAX = 1_000_000
-CONNECTIONS_MAX_MAX = 1_000_000
-ANSWERS_BYTES_MAX = 1 << 40
-REQUEST_OVERHEAD_BYTES = 64 << 10
-"""What a request says besides the data that it carries."""
 
 
 class ProcessRole(StrEnum):
@@ -60,9 +53,10 @@ class ServerOptions:
     are those to host: their names, and the names of their state machines. ``producer_ids_per_hour`` is how many
     producers one address may be. ``request_bytes_max`` is how large a request may be, ``connection_answer_bytes_max``
     and ``answer_bytes_max`` what answers to clients may hold that were not taken yet, of one connection and of all.
-    With ``tls`` all listeners serve by TLS alone, and other replicas are dialled by it; ``tls_client_auth`` lets nobody
-    in who has no certificate that is believed, and where other replicas have a listener of their own, they always need
-    one. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
+    With ``tls`` all listeners serve by TLS alone, and other replicas are dialled by it; unless ``tls_client_auth`` is
+    false, nobody gets in who has no certificate that is believed, and where other replicas have a listener of their
+    own, they always need one. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was
+    formatted with.
     """
 
     data_dir: Path
@@ -73,7 +67,7 @@ class ServerOptions:
     advertised_address: str | None = None
     peer_listen: str | None = None
     tls: TlsFiles | None = None
-    tls_client_auth: bool = True
+    tls_client_auth: bool | None = None
     rack: str | None = None
     cluster_id: str | None = None
     replica_id: ReplicaId | None = None
@@ -99,56 +93,50 @@ class ServerOptions:
     log_segment_bytes: int = LogConfig().segment_bytes
 
     def __post_init__(self) -> None:
-        for name, smallest, largest in (
-            ("client_calls_max", 1, CLIENT_CALLS_MAX),
-            ("producer_ids_per_hour", 1, PRODUCER_IDS_MAX),
-            ("connections_max", 1, CONNECTIONS_MAX_MAX),
-            ("request_bytes_max", REQUEST_BYTES_MAX, MESSAGE_BYTES_MAX),
-            ("connection_answer_bytes_max", PLACE_BYTES, ANSWERS_BYTES_MAX),
-            ("answer_bytes_max", PLACE_BYTES, ANSWERS_BYTES_MAX),
-            ("handover_wait_ms", 1, STOPPING_MS_MAX),
-            ("stop_grace_ms", 1, STOPPING_MS_MAX),
-            ("log_flush_offset_checkpoint_interval_ms", 1, DAY_MS),
-            ("log_flush_start_offset_checkpoint_interval_ms", 1, DAY_MS),
-            ("file_delete_delay_ms", 0, DAY_MS),
-            ("log_segment_bytes", SEGMENT_BYTES_MIN, LogConfig().segment_bytes),
-        ):
-            value = getattr(self, name)
-            if not smallest <= value <= largest:
-                raise InvalidConfigError(f"{name} is {value}; it must be at least {smallest} and at most {largest}")
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for name, value, default in self._numbers():
+            if value != default:  # Parts may differ in what they begin with, and an option has the bounds of all.
+                NUMBERS[name].check(name, value)
+            numbers[name].append(value)
         if not self.roles:
             raise InvalidConfigError("roles is empty; name broker, controller or both")
-        if len((self.rack or "").encode()) > TEXT_BYTES_MAX:
-            raise InvalidConfigError(f"rack has {len((self.rack or '').encode())} bytes; at most {TEXT_BYTES_MAX}")
+        for name, text in (("rack", self.rack), ("cluster_id", self.cluster_id)):
+            if len((text or "").encode()) > TEXT_BYTES_MAX:
+                raise InvalidConfigError(f"{name} has {len((text or '').encode())} bytes; at most {TEXT_BYTES_MAX}")
+        self._check_addresses()
         check_groups(self.groups)
-        self._check_sizes()
-        self._check_request_size()
+        check_contradictions(self, numbers)
 
-    def _check_request_size(self) -> None:
-        largest = max(self.broker.message_max_bytes, self.quorum.message_max_bytes)
-        if largest + REQUEST_OVERHEAD_BYTES > self.request_bytes_max:
-            raise InvalidConfigError(
-                f"request_bytes_max is {self.request_bytes_max}, too small for a batch of {largest} bytes; "
-                f"it must be at least {largest + REQUEST_OVERHEAD_BYTES}"
-            )
+    def _numbers(self) -> Iterator[tuple[str, int, object]]:
+        """Each number by the name of its option, with its default; one of several parts comes once for each."""
+        places = [
+            (self, "", fields(self)),
+            *((getattr(self, part.field), part.prefix, fields(part.config)) for part in PARTS),
+        ]
+        for config, prefix, known in places:
+            for each in known:
+                value = getattr(config, each.name)
+                if prefix + each.name in NUMBERS and value is not None:
+                    yield prefix + each.name, value, each.default
 
-    def _check_sizes(self) -> None:
-        for config, name, largest in (
-            *((self.quorum, name, RECORDS_BYTES_MAX) for name in ("message_max_bytes", "fetch_max_bytes")),
-            (self.quorum, "dump_max_bytes", RECORDS_BYTES_MAX),
-            (self.group, "answer_bytes_max", ANSWER_BYTES_MAX),
-            *((self.broker, name, RECORDS_BYTES_MAX) for name in ("message_max_bytes", "dump_max_bytes")),
-            *(
-                (self.broker, name, ANSWER_BYTES_MAX)
-                for name in ("fetch_max_bytes", "replica_fetch_response_max_bytes")
-            ),
+    def _check_addresses(self) -> None:
+        """Whatever is listened at may have port 0."""
+        for name, address, port_min in (
+            ("listen", self.listen, 0),
+            ("peer_listen", self.peer_listen, 0),
+            ("metrics_listen", self.metrics_listen, 0),
+            ("advertised_address", self.advertised_address, 1),
         ):
-            value = getattr(config, name)
-            if value > largest:
-                raise InvalidConfigError(
-                    f"{name} is {value}; it must be at most {largest}, a part of the {MESSAGE_BYTES_MAX} bytes that a "
-                    "connection takes in one message"
-                )
+            try:
+                if address is not None:
+                    check_address(address, port_min=port_min)
+            except InvalidAddressError as error:
+                raise InvalidConfigError(f"{name}: {error}") from None
+
+    @property
+    def asks_for_certificates(self) -> bool:
+        """Whether clients must show one, where there is TLS."""
+        return self.tls_client_auth is not False
 
     def core_config(
         self,
@@ -207,13 +195,8 @@ class ServerOptions:
 
     def _peer_address(self, replica_id: ReplicaId, addresses: Mapping[ReplicaId, str]) -> str:
         """Where other replicas reach this one: as a voter is named, or at the advertised host; empty where all do."""
-        if self.peer_listen is None:
+        if self.peer_listen is None or self.advertised_address is None:
             return ""
-        if self.advertised_address is None:
-            raise InvalidConfigError(
-                "with --peer-listen, --voter names where replicas reach each other: give --advertised-address, where "
-                "clients reach this one"
-            )
         host, port = self.advertised_address.rpartition(":")[0], self.peer_listen.rpartition(":")[2]
         address = addresses.get(replica_id, f"{host}:{port}")
         check_address(address)

@@ -64,6 +64,7 @@ def test_every_command_has_an_example_that_it_takes(
         (tmp_path / place).mkdir(parents=True)
     for file in ("history.edn", "nightly.toml", "data/1/orders-0/00000000000000000000.log"):
         (tmp_path / file).touch()
+    (tmp_path / "replica.toml").write_text('listen = "127.0.0.1:9001"')
     examples = examples_of(COMMANDS[words])
 
     assert examples
@@ -166,6 +167,9 @@ def test_nothing_is_suggested_that_is_not_like_it() -> None:
         ("nemesis expl", "explain"),
         ("replica topic desc", "describe"),
         ("replica produce --comp", "--compression"),
+        ("replica config ch", "check"),
+        ("replica config show --fetch-time", "--fetch-timeout-ms"),
+        ("replica start --config no-such.toml --log-flush o", "os"),
     ],
 )
 def test_a_shell_completes_commands_options_and_names(words: str, found: str) -> None:

@@ -145,15 +145,12 @@ def test_options_become_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "complaint"),
     [
         (["--voter", "nonsense"], "is not ID=HOST:PORT"),
+        (["--listen", "nowhere"], "listen: 'nowhere' is not HOST:PORT"),
+        (["--advertised-address", "a:0"], "advertised_address: the port in 'a:0' is not between 1 and 65535"),
         (["--voter", "1=127.0.0.1:2"], "replica 1 is named twice"),
         (["--fetch-max-wait-ms", "5000"], "must be below fetch_timeout_ms"),
         (["--request-timeout-ms", "500"], "must be below request_timeout_ms"),
-        (["--fetch-max-bytes", str(64 << 20)], "fetch_max_bytes is 67108864; it must be at most 8388608"),
-        (["--message-max-bytes", str(9 << 20)], "message_max_bytes is 9437184; it must be at most 8388608"),
-        (["--election-timeout-ms", "0"], "must be above 0"),
-        (["--client-calls-max", "0"], "client_calls_max is 0"),
-        (["--producer-ids-per-hour", "0"], "producer_ids_per_hour is 0"),
-        (["--group-answer-bytes-max", str(17 << 20)], "answer_bytes_max is 17825792; it must be at most 16777216"),
+        (["--cluster-id", "c" * 250], "cluster_id has 250 bytes; at most 249"),
         (["--group", "kv"], "'kv' is no group; give NAME=MACHINE"),
         (["--roles", "king"], "'king' is no role; give broker, controller"),
         (["--replica-lag-time-max-ms", "100"], "must be at most replica_lag_time_max_ms"),
@@ -164,6 +161,25 @@ def test_bad_options_are_named(arguments: list[str], complaint: str) -> None:
     required = ["start", "--data-dir", "d", "--listen", "127.0.0.1:0", "--voter", "1=127.0.0.1:1"]
     result = replica(*required, *arguments)
     assert result.exit_code == 1
+    assert complaint in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--fetch-max-bytes", str(64 << 20)], "67108864 is not in the range 1<=x<=8388608"),
+        (["--message-max-bytes", str(9 << 20)], "9437184 is not in the range 1<=x<=8388608"),
+        (["--election-timeout-ms", "0"], "0 is not in the range 1<=x<=2147483647"),
+        (["--client-calls-max", "0"], "0 is not in the range 1<=x<=1000000"),
+        (["--producer-ids-per-hour", "0"], "0 is not in the range 1<=x<=100000"),
+        (["--group-answer-bytes-max", str(17 << 20)], "17825792 is not in the range 1<=x<=16777216"),
+    ],
+)
+def test_a_number_out_of_range_is_named(arguments: list[str], complaint: str) -> None:
+    """A number that no replica can work with is refused with the option and the range."""
+    result = replica("start", "--data-dir", "d", "--listen", "127.0.0.1:0", *arguments)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{arguments[0]}'" in result.output
     assert complaint in result.output
 
 

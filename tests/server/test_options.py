@@ -158,7 +158,7 @@ def test_a_disk_is_refused_where_it_cannot_work(
 )
 def test_answers_that_no_connection_takes_are_refused(quorum: QuorumConfig, broker: BrokerConfig) -> None:
     """What one answer may hold must fit into a message, or whoever asks for it gets nothing, for ever."""
-    with pytest.raises(InvalidConfigError, match="it must be at most"):
+    with pytest.raises(InvalidConfigError, match="it must be at least 1 and at most"):
         ServerOptions(data_dir=Path("data"), listen="a:1", voters={VOTER: "a:1"}, quorum=quorum, broker=broker)
 
 

@@ -27,7 +27,7 @@ class Refusing(Rules):
     def epoch_is_recovered(self, *, epoch):
         raise StorageError(f"asked about epoch {epoch}")
 
-options = ServerOptions(data_dir=Path(sys.argv[1]), listen="nowhere", voters={1: "127.0.0.1:1"})
+options = ServerOptions(data_dir=Path(sys.argv[1]), listen="192.0.2.1:9", voters={1: "127.0.0.1:1"})
 sys.exit(serve(options, rules=Refusing()))
 """
 """Whoever does not ask this rule fails a moment later: there is no such address to listen on."""

@@ -1,0 +1,242 @@
+"""The settings of a replica by the names of their options: of each number its unit, its bounds, and what it does.
+
+Owns the bounds. ``ServerOptions`` refuses what is outside of them, the command line and files are checked by them, and
+the reference shows them. The core has bounds of its own (above 0, at most ``INT32_MAX``), which are narrowed
+here where more cannot work. Imports nothing heavy, since the help of the command line is written from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from replica.bounds import (
+    ANSWER_BYTES_MAX,
+    BROKERS_MAX,
+    ENTRIES_MAX,
+    FETCH_PARTITIONS_MAX,
+    INT32_MAX,
+    MESSAGE_BYTES_MAX,
+    PARTITIONS_MAX,
+    RECORDS_BYTES_MAX,
+    REPLICAS_MAX,
+)
+from replica.core.config import (
+    PRODUCER_IDS_MAX,
+    BrokerConfig,
+    ControllerConfig,
+    GroupConfig,
+    InvalidConfigError,
+    MetadataConfig,
+    QuorumConfig,
+)
+from replica.rpc.channels import REQUEST_BYTES_MAX
+from replica.server.budgets import PLACE_BYTES
+
+CALLS_MAX = 1_000_000
+DAY_MS = 24 * 3_600_000
+STOPPING_MS_MAX = 60_000
+ANSWERS_BYTES_MAX = 1 << 40
+SEGMENT_BYTES_MIN = 1 << 10
+SEGMENT_BYTES_MAX = 1 << 30
+REQUEST_OVERHEAD_BYTES = 64 << 10
+"""What a request says besides the data that it carries."""
+
+Config = QuorumConfig | BrokerConfig | ControllerConfig | MetadataConfig | GroupConfig
+
+
+class Part(Struct, frozen=True):
+    """A part of the core: the field of ``ServerOptions`` for its parameters, their class, and its heading in the help.
+
+    The name of each parameter's option begins with ``prefix``.
+    """
+
+    field: str
+    config: type[Config]
+    heading: str
+    prefix: str = ""
+
+
+PARTS = (
+    Part("quorum", QuorumConfig, "Quorum logs"),
+    Part("broker", BrokerConfig, "Partitions and the broker"),
+    Part("controller", ControllerConfig, "The controller"),
+    Part("metadata", MetadataConfig, "The cluster's metadata"),
+    Part("group", GroupConfig, "Groups of state machines", prefix="group_"),
+)
+
+
+class Number(Struct, frozen=True):
+    """What a number counts, what it does, and its bounds, both included."""
+
+    unit: str
+    says: str
+    least: int = 1
+    most: int = INT32_MAX
+
+    def check(self, name: str, value: int) -> None:
+        """Raise InvalidConfigError for a value outside of the bounds."""
+        if not self.least <= value <= self.most:
+            raise InvalidConfigError(f"{name} is {value}; it must be at least {self.least} and at most {self.most}")
+
+
+_SERVER: Mapping[str, Number] = {
+    "replica_id": Number("id", "Refuse a data directory of another replica.", 0),
+    "client_calls_max": Number("calls", "Refuse more calls of clients at once.", 1, CALLS_MAX),
+    "producer_ids_per_hour": Number(
+        "ids", "Let one address be no more idempotent producers in an hour.", 1, PRODUCER_IDS_MAX
+    ),
+    "connections_max": Number("connections", "Take no more connections at once, at each listener.", 1, CALLS_MAX),
+    "request_bytes_max": Number("bytes", "Refuse larger requests.", REQUEST_BYTES_MAX, MESSAGE_BYTES_MAX),
+    "connection_answer_bytes_max": Number(
+        "bytes", "What answers may hold that one connection has not taken.", PLACE_BYTES, ANSWERS_BYTES_MAX
+    ),
+    "answer_bytes_max": Number(
+        "bytes", "What answers may hold that all connections have not taken.", PLACE_BYTES, ANSWERS_BYTES_MAX
+    ),
+    "handover_wait_ms": Number(
+        "ms", "How long a replica that stops waits for others to lead what it leads.", 1, STOPPING_MS_MAX
+    ),
+    "stop_grace_ms": Number("ms", "How long calls may end when stopping.", 1, STOPPING_MS_MAX),
+    "log_flush_offset_checkpoint_interval_ms": Number(
+        "ms", "How often it is noted how far logs are flushed.", 1, DAY_MS
+    ),
+    "log_flush_start_offset_checkpoint_interval_ms": Number("ms", "How often it is noted where logs begin.", 1, DAY_MS),
+    "file_delete_delay_ms": Number("ms", "How long deleted files take space, for readers in flight.", 0, DAY_MS),
+    "log_segment_bytes": Number(
+        "bytes",
+        "How long a file of a log gets; only whole files are ever deleted.",
+        SEGMENT_BYTES_MIN,
+        SEGMENT_BYTES_MAX,
+    ),
+}
+
+_QUORUM: Mapping[str, Number] = {
+    "election_timeout_ms": Number(
+        "ms", "A voter that knows no leader campaigns after so long, or up to twice as long: that is drawn."
+    ),
+    "election_backoff_max_ms": Number("ms", "The longest pause after a lost election."),
+    "campaign_turn_ms": Number(
+        "ms", "How much later the next voter campaigns where all know that the leader's process has ended."
+    ),
+    "fetch_timeout_ms": Number("ms", "A voter that gets no answer from the leader for so long looks for another.", 2),
+    "request_timeout_ms": Number("ms", "How long an answer from another replica is waited for.", 2),
+    "retry_backoff_ms": Number("ms", "The pause after a request to a leader has failed.", 1, INT32_MAX - 1),
+    "fetch_max_wait_ms": Number("ms", "How long a leader lets a follower's fetch wait for records.", 1, INT32_MAX - 1),
+    "high_watermark_wait_ms": Number(
+        "ms", "How long a follower of a group that is owed a high watermark waits for it to come with records."
+    ),
+    "fetch_max_bytes": Number(
+        "bytes", "Records in one answer to a fetch: of a quorum log, and of partitions.", 1, RECORDS_BYTES_MAX
+    ),
+    "transfer_timeout_max_ms": Number("ms", "A leader waits no longer for the one to whom it is to hand over."),
+    "change_voters_timeout_max_ms": Number("ms", "A leader waits no longer for a new voter to catch up."),
+    "snapshot_max_bytes": Number("bytes", "Larger snapshots are neither stored nor loaded; alike on all replicas."),
+    "snapshot_hold_max_ms": Number(
+        "ms", "A leader keeps a snapshot, and what follows it, no longer than this for a replica that loads it."
+    ),
+    "message_max_bytes": Number("bytes", "The largest batch of records.", 1, RECORDS_BYTES_MAX),
+    "produce_timeout_max_ms": Number("ms", "A leader lets a write wait no longer for its replicas."),
+    "fetch_wait_max_ms": Number("ms", "A leader lets a client's fetch wait no longer for records."),
+    "dump_max_bytes": Number("bytes", "Of a log that is inspected, in one answer.", 1, RECORDS_BYTES_MAX),
+    "parked_produces_max": Number("requests", "Writes of a log that may wait for its replicas."),
+    "parked_fetches_max": Number("requests", "Fetches that may wait for records."),
+    "observers_max": Number("replicas", "Of how many replicas that do not vote a leader remembers how far they are."),
+}
+
+_BROKER: Mapping[str, Number] = {
+    "replica_lag_time_max_ms": Number("ms", "A follower that has not caught up for so long leaves the ISR."),
+    "replica_fetch_wait_max_ms": Number(
+        "ms", "How long a leader lets a follower's fetch wait for records.", 1, INT32_MAX - 1
+    ),
+    "replica_fetch_min_bytes": Number(
+        "bytes", "A follower's fetch waits for so many bytes of records.", 1, ANSWER_BYTES_MAX
+    ),
+    "replica_fetch_max_bytes": Number("bytes", "Records of one partition in an answer to a follower."),
+    "replica_fetch_response_max_bytes": Number(
+        "bytes", "Records of all partitions in an answer to a follower.", 1, ANSWER_BYTES_MAX
+    ),
+    "replica_fetch_backoff_ms": Number("ms", "A follower's pause after an error of a partition."),
+    "replica_socket_timeout_ms": Number("ms", "How long a follower waits for the answer to a fetch.", 2),
+    "replica_high_watermark_checkpoint_interval_ms": Number("ms", "How often high watermarks are noted on the disk."),
+    "broker_heartbeat_interval_ms": Number(
+        "ms", "How often a broker tells the controller that it is alive.", 1, INT32_MAX - 1
+    ),
+    "controller_request_timeout_ms": Number("ms", "How long a broker waits for the controller's answer."),
+    "controller_retry_backoff_ms": Number("ms", "A broker's pause before it asks the controller again."),
+    "alter_partition_retry_backoff_ms": Number("ms", "A leader's pause after the controller has refused another ISR."),
+    "log_retention_check_interval_ms": Number(
+        "ms", "How often it is looked for records that are older, or more, than a topic keeps."
+    ),
+    "clock_skew_max_ms": Number("ms", "A larger step of the time that brokers agree on is not believed."),
+    "delete_records_timeout_max_ms": Number("ms", "A leader lets a deletion of records wait no longer for replicas."),
+    "fetch_partitions_max": Number("partitions", "Partitions that one fetch may name.", 1, FETCH_PARTITIONS_MAX),
+    "parked_deletions_max": Number("requests", "Deletions of a partition that may wait for its replicas."),
+    "metadata_read_max_bytes": Number("bytes", "Of the cluster's metadata, read from the disk at once."),
+    "producer_id_expiration_ms": Number("ms", "An idempotent producer that is silent for so long is forgotten."),
+    "producer_ids_max": Number(
+        "ids", "Idempotent producers that a partition remembers; beyond it new ones are refused.", 1, PRODUCER_IDS_MAX
+    ),
+}
+
+_CONTROLLER: Mapping[str, Number] = {
+    "broker_session_timeout_ms": Number("ms", "A broker that is silent for so long is fenced.", 2),
+    "default_replication_factor": Number(
+        "replicas", "Replicas of a partition, where who creates a topic does not say.", 1, REPLICAS_MAX
+    ),
+    "num_partitions": Number("partitions", "Of a new topic, where who creates it does not say.", 1, PARTITIONS_MAX),
+    "min_insync_replicas": Number(
+        "replicas", "How many replicas must be in sync for acks=all, where a topic does not say.", 1, REPLICAS_MAX
+    ),
+    "unclean_leader_election_interval_ms": Number(
+        "ms", "How often leaders are looked for where there are none, unclean ones where they are allowed."
+    ),
+    "leader_imbalance_check_interval_seconds": Number(
+        "s", "How often partitions are given back to their preferred leaders."
+    ),
+    "partitions_max": Number("partitions", "Partitions of the cluster.", 1, PARTITIONS_MAX),
+    "brokers_max": Number("brokers", "Brokers of the cluster.", 1, BROKERS_MAX),
+    "pending_replies_max": Number("requests", "Requests that may wait for the controller's decisions."),
+}
+
+_METADATA: Mapping[str, Number] = {
+    "metadata_log_max_record_bytes_between_snapshots": Number(
+        "bytes", "A snapshot of the cluster's metadata is taken after so many bytes of applied records, or ..."
+    ),
+    "metadata_log_max_snapshot_interval_ms": Number("ms", "... after so long."),
+}
+
+_GROUP: Mapping[str, Number] = {
+    "group_read_max_bytes": Number("bytes", "Of a group's log, read from the disk at once to be applied."),
+    "group_entries_max": Number("entries", "Entries that one request may carry.", 1, ENTRIES_MAX),
+    "group_answer_bytes_max": Number("bytes", "Outcomes in one answer.", 1, ANSWER_BYTES_MAX),
+    "group_pending_applies_max": Number("requests", "Requests that may wait for their entries to be applied."),
+    "group_query_max_bytes": Number(
+        "bytes", "The largest request with questions.", 1, MESSAGE_BYTES_MAX - REQUEST_OVERHEAD_BYTES
+    ),
+    "group_pending_queries_max": Number("requests", "Requests with questions that may wait."),
+    "group_pending_query_bytes_max": Number("bytes", "The size of requests with questions that may wait."),
+    "group_pending_watches_max": Number("requests", "Requests that may wait for something new."),
+    "group_pending_watch_bytes_max": Number("bytes", "The size of requests that may wait for something new."),
+    "group_pending_read_indexes_max": Number("requests", "Other replicas that may wait for the read index."),
+    "group_apply_timeout_max_ms": Number("ms", "A leader lets entries wait no longer to be applied."),
+    "group_query_timeout_max_ms": Number("ms", "A replica lets questions wait no longer."),
+    "group_tick_interval_ms": Number(
+        "ms", "A leader of a group writes at least so often, so that the group's time goes on."
+    ),
+    "group_snapshot_max_interval_ms": Number("ms", "A snapshot of a group is taken after so long, or ..."),
+    "group_snapshot_max_record_bytes_between": Number("bytes", "... after so many bytes of applied records."),
+    "group_leader_imbalance_check_interval_seconds": Number(
+        "s", "For how long a group's preferred leader must have kept up before it gets to lead again."
+    ),
+    "group_lease_clock_drift_max_percent": Number(
+        "%", "By how much clocks may differ in speed where there are leases."
+    ),
+}
+
+NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {**_SERVER, **_QUORUM, **_BROKER, **_CONTROLLER, **_METADATA, **_GROUP}
+)
+"""By the names of options, with underscores. A parameter that several parts of the core know has one entry."""
