@@ -6,8 +6,10 @@ Owns the memory, and the way in which the library in C is handed an input in it.
 from __future__ import annotations
 
 import mmap
+import tempfile
 from ctypes import CDLL, addressof, byref, c_char, c_int, c_int64, c_size_t, c_void_p
 from functools import cache
+from pathlib import Path
 
 from replica.records import (
     HEADER_BYTES,
@@ -19,7 +21,8 @@ from replica.records import (
     parse_batches,
 )
 from replica.records.decoding import _MEASURED, _Columns, _room_for, measured_of
-from replica.records.walking import LIBRARY, _Walk, load
+from replica.records.walking import _Walk
+from tests.records.compiled import compiled
 
 ROOM_BYTES = 1 << 19
 PROT_NONE = 0
@@ -44,9 +47,9 @@ class Guarded:
 
 @cache
 def _native() -> tuple[CDLL, Guarded, Guarded]:
-    """A library of its own whose functions take addresses, and memory for what it reads."""
-    native = load(LIBRARY)
-    assert native is not None, f"there is no {LIBRARY}: it is compiled when the package is installed"
+    """The library as the source is now, with functions that take addresses, and memory for what it reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        native = compiled(Path(folder))
     for name in ("records_walk", "columns_measure", "columns_fill"):
         getattr(native, name).argtypes = None
     return native, Guarded(), Guarded()

@@ -13,7 +13,7 @@ import traceback
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -133,6 +133,13 @@ def fuzz(
             if finding is not None:
                 report.note(finding)
     return report
+
+
+def warm_up(decoder: Decoder, folder: Path) -> None:
+    """Run all that is right once: what is imported and remembered for good with it is no input's fault."""
+    for content in decoder.right():
+        with suppress(Exception):
+            decoder.decode(content, folder)
 
 
 def replayed(decoder: Decoder, content: bytes, folder: Path) -> Finding | None:

@@ -15,6 +15,7 @@ from tests.fuzz.corpus import kept, shrunk
 from tests.fuzz.decoder import Decoder, of_bytes
 from tests.fuzz.mutations import ANYWHERE, BYTES_MAX, IN_TEXT, Material, drawn
 from tests.fuzz.running import Finding, Kind, Report, fuzz, inputs_of, replayed
+from tests.fuzz.watching import watched
 from tests.fuzz.worker import report_from_json, report_to_json
 
 RIGHT = b"\x00\x00\x00\x03abc"
@@ -141,7 +142,20 @@ def test_a_report_survives_its_json() -> None:
     assert (again.inputs, again.found.total(), len(again.examples)) == (16, 2, 2)
 
 
-def end_the_process(content: bytes) -> None:
-    """What native code can do."""
-    if content != RIGHT:
+def ending(content: bytes) -> bytes:
+    """Ends the process where a length is 0, as native code can."""
+    if content[:4] == bytes(4):
         os.abort()
+    return honest(content)
+
+
+DECODERS = {"test": decoder(ending, may_kill=True)}
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_is_found() -> None:
+    """Another one goes on behind the input that has ended it; each input but those is counted once."""
+    report = watched(DECODERS["test"], seed=1, inputs=200, catalogue="tests.fuzz.test_engine")
+    assert report.inputs == 200
+    assert list(report.found) == ["died: test: status -6"]
+    assert all(one.content[:4] == bytes(4) for one in report.examples)

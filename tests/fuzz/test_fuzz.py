@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from replica.records.walking import library
 from tests.depth import seeds, times
 from tests.fuzz.catalogue import DECODERS
 from tests.fuzz.corpus import corpus
 from tests.fuzz.decoder import Decoder
-from tests.fuzz.running import Report, fuzz, replayed
+from tests.fuzz.running import Report, fuzz, replayed, warm_up
 from tests.fuzz.watching import watched
+from tests.records.compiled import needs_compiler
 
 INPUTS = 400
 KILLED_INPUTS = 2_000
@@ -23,9 +23,10 @@ LEAST = 10
 
 
 def marked(decoder: Decoder) -> object:
-    """A decoder as a case; one that takes long has the mark of that."""
+    """A decoder as a case; one that takes long has the mark of that, one of native code that of its compiler."""
     is_slow = decoder.may_kill or decoder.cost >= 20
-    return pytest.param(decoder, id=decoder.name, marks=[pytest.mark.slow] if is_slow else [])
+    marks = [pytest.mark.slow] * is_slow + [needs_compiler] * decoder.name.startswith("native")
+    return pytest.param(decoder, id=decoder.name, marks=marks)
 
 
 def told(report: Report, decoder: Decoder) -> Sequence[str]:
@@ -44,6 +45,7 @@ def check(report: Report, decoder: Decoder) -> None:
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values() if not each.may_kill])
 def test_what_is_nearly_right_is_taken_or_refused(decoder: Decoder, tmp_path: Path) -> None:
     """No input makes a decoder raise what is no refusal, take more memory than it may, or go on for ever."""
+    warm_up(decoder, tmp_path)
     inputs = max(LEAST, times(INPUTS) // decoder.cost)
     check(fuzz(decoder, range(inputs), seed=SEED, folder=tmp_path), decoder)
 
@@ -51,16 +53,13 @@ def test_what_is_nearly_right_is_taken_or_refused(decoder: Decoder, tmp_path: Pa
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values() if each.may_kill])
 def test_no_input_ends_the_process(decoder: Decoder) -> None:
     """What native code reads does not end the process either, where it stands before memory that nobody may touch."""
-    if decoder.name.startswith("native") and library() is None:
-        pytest.skip("the library in C was not compiled")
     check(watched(decoder, seed=SEED, inputs=max(LEAST, times(KILLED_INPUTS) // decoder.cost)), decoder)
 
 
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values()])
 def test_what_is_right_is_taken(decoder: Decoder, tmp_path: Path) -> None:
     """The inputs that all others are made of are ones that the project itself has written, and they are taken."""
-    if decoder.name.startswith("native") and library() is None:
-        pytest.skip("the library in C was not compiled")
+    warm_up(decoder, tmp_path)
     right = range(len(decoder.right()))
     report = fuzz(decoder, right, seed=SEED, folder=tmp_path)
     assert (report.accepted, told(report, decoder)) == (len(right), [])
@@ -69,4 +68,5 @@ def test_what_is_right_is_taken(decoder: Decoder, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "path"), [pytest.param(*each, id="/".join(each[1].parts[-2:])) for each in corpus()])
 def test_what_was_found_once_is_refused(name: str, path: Path, tmp_path: Path) -> None:
     """Each input that a decoder once crashed or hung on, or took all memory for, is taken or refused."""
+    warm_up(DECODERS[name], tmp_path)
     assert replayed(DECODERS[name], path.read_bytes(), tmp_path) is None

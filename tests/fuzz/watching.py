@@ -26,6 +26,7 @@ DEATHS_MAX = 50
 """So often a decoder may end its process before it is given up."""
 SLICE = 2_000
 WORKER = "tests.fuzz.worker"
+CATALOGUE = "tests.fuzz.catalogue"
 
 
 def watched(
@@ -34,12 +35,13 @@ def watched(
     seed: int,
     inputs: int,
     time_s: float | None = None,
+    catalogue: str = CATALOGUE,
     told: Callable[[Report], None] = lambda _: None,
 ) -> Report:
     """Run so many inputs, or as many as there is time for; ``told`` is called after each slice."""
     report = Report()
     slice = max(1, SLICE // decoder.cost)
-    task = Task(decoder=decoder.name, seed=seed, first=0, end=inputs, slice=slice)
+    task = Task(catalogue=catalogue, decoder=decoder.name, seed=seed, first=0, end=inputs, slice=slice)
     until = None if time_s is None else time.monotonic() + time_s
     with tempfile.TemporaryDirectory() as folder:
         progress = Path(folder) / "progress"

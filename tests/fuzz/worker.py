@@ -17,12 +17,12 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.catalogue import DECODERS
 from tests.fuzz.decoder import Decoder
-from tests.fuzz.running import Finding, Kind, Report, fuzz
+from tests.fuzz.running import Finding, Kind, Report, fuzz, warm_up
 
 NUMBER_BYTES = 8
 ADDRESSES_BYTES = 2 << 30
@@ -31,8 +31,12 @@ ADDRESSES_BYTES = 2 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The inputs from ``first`` up to ``end`` in slices, but for those that have ended a process before."""
+    """The inputs from ``first`` up to ``end`` in slices, but for those that have ended a process before.
 
+    ``catalogue`` is the module whose ``DECODERS`` have the one of this name.
+    """
+
+    catalogue: str
     decoder: str
     seed: int
     first: int
@@ -74,14 +78,14 @@ def _bound_addresses(decoder: Decoder) -> None:
 def main(task: Task, progress: Path) -> None:
     """Fuzz, slice by slice."""
     faulthandler.enable()
-    decoder = DECODERS[task.decoder]
+    decoder: Decoder = import_module(task.catalogue).DECODERS[task.decoder]
     with tempfile.TemporaryDirectory() as folder, progress.open("r+b") as file:
         place = mmap.mmap(file.fileno(), NUMBER_BYTES)
 
         def begin(number: int) -> None:
             place[:] = number.to_bytes(NUMBER_BYTES, "big")
 
-        fuzz(decoder, range(len(decoder.right())), seed=task.seed, folder=Path(folder), skip=task.skip)
+        warm_up(decoder, Path(folder))
         _bound_addresses(decoder)
         for first in range(task.first, task.end, task.slice):
             numbers = range(first, min(first + task.slice, task.end))

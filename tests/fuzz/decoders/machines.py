@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from random import Random
+from typing import Any
 
 from replica.core.metadata.encoding import CorruptMetadataRecordError, decode_record, encode_record
 from replica.core.metadata.snapshots import decode_image, encode_image
@@ -26,8 +28,15 @@ from replica.machines import (
 )
 from replica.machines.counter import Counter
 from replica.machines.entries import CloseSession, DescribeMachine, MalformedEntry, Tick, decode_entry
-from replica.machines.key_value import KeyValueMachine, encode_command, encode_request
-from replica.machines.key_value.encoding import decode_command, decode_request, decode_response
+from replica.machines.key_value import (
+    KeyValueMachine,
+    decode_command,
+    decode_request,
+    decode_response,
+    encode_command,
+    encode_request,
+    encode_response,
+)
 from replica.machines.lock import Acquire, DescribeLock, KeepAlive, LockMachine, Release, decode_reply
 from replica.machines.lock import encode_command as encode_lock_command
 from replica.machines.lock import encode_request as encode_lock_request
@@ -145,8 +154,20 @@ def _ask(name: str) -> Callable[[bytes], object]:
 
 
 def _entry(content: bytes) -> None:
-    if isinstance(decode_entry(content), MalformedEntry):
+    """What is an entry has no other bytes."""
+    entry = decode_entry(content)
+    if isinstance(entry, MalformedEntry):
         raise SaidNoError
+    assert encode_entry(entry) == content, "what was read is not what it is written as"
+
+
+def _alike(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Callable[[bytes, Path], object]:
+    """A decoder of values that have no other bytes than those that they are written as."""
+
+    def read(content: bytes) -> None:
+        assert encode(decode(content)) == content, "what was read is not what it is written as"
+
+    return of_bytes(read)
 
 
 def _right_entries() -> Sequence[bytes]:
@@ -188,19 +209,34 @@ def _responses() -> Sequence[bytes]:
     return [*dict.fromkeys(replies + [machine.query(request) for request in _key_value_requests()])]
 
 
-OF_MACHINES = tuple(
-    Decoder(name=f"{name}-{what}", decode=of_bytes(decode), right=right, refusals=(refusal,), reseal=reseal, cost=5)
-    for name in MACHINES
-    for what, decode, right, refusal, reseal in (
-        ("command", _apply(name), MACHINES[name][1], InvalidCommandError, None),
-        ("snapshot", _restore(name), lambda name=name: [_snapshot(name).data], CorruptSnapshotError, _seal),
+def _of_machine(name: str) -> tuple[Decoder, Decoder]:
+    """The commands and the snapshots of one machine."""
+    return (
+        Decoder(
+            name=f"{name}-command",
+            decode=of_bytes(_apply(name)),
+            right=MACHINES[name][1],
+            refusals=(InvalidCommandError,),
+            memory_per_byte=400,
+            cost=5,
+        ),
+        Decoder(
+            name=f"{name}-snapshot",
+            decode=of_bytes(_restore(name)),
+            right=lambda: [_snapshot(name).data],
+            refusals=(CorruptSnapshotError,),
+            reseal=_seal,
+            memory_per_byte=400,
+            cost=5,
+        ),
     )
-)
+
+
 DECODERS = (
-    *OF_MACHINES,
+    *(decoder for name in MACHINES for decoder in _of_machine(name)),
     Decoder(
         name="metadata-record",
-        decode=of_bytes(decode_record),
+        decode=_alike(decode_record, encode_record),
         right=lambda: [encode_record(record) for record in RECORDS],
         refusals=(CorruptMetadataRecordError,),
         memory_per_byte=400,
@@ -224,13 +260,13 @@ DECODERS = (
     Decoder(name="log-entry", decode=of_bytes(_entry), right=_right_entries, refusals=(SaidNoError,)),
     Decoder(
         name="outcome",
-        decode=of_bytes(decode_outcome),
+        decode=_alike(decode_outcome, encode_outcome),
         right=lambda: [encode_outcome(refused(Refusal.REPLIES_FULL, "no room"))],
         refusals=(MalformedError,),
     ),
     Decoder(
         name="key-value-decoded",
-        decode=of_bytes(decode_command),
+        decode=_alike(decode_command, encode_command),
         right=_key_value_commands,
         refusals=(MalformedError,),
         memory_per_byte=400,
@@ -243,13 +279,13 @@ DECODERS = (
     ),
     Decoder(
         name="key-value-request-decoded",
-        decode=of_bytes(decode_request),
+        decode=_alike(decode_request, encode_request),
         right=_key_value_requests,
         refusals=(MalformedError,),
     ),
     Decoder(
         name="key-value-response",
-        decode=of_bytes(decode_response),
+        decode=_alike(decode_response, encode_response),
         right=_responses,
         refusals=(MalformedError,),
         memory_per_byte=400,
