@@ -72,7 +72,7 @@ def _miscounted(folder: Path, kind: Kind, found: int) -> str | None:
         return None
     try:
         told = int(json.loads((folder / Kind.HISTORY / COMPLETE_MARKER).read_text(encoding="utf-8"))[kind])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return f"{Kind.HISTORY}/{COMPLETE_MARKER} does not say how many rows {kind}/ has, so some may be missing"
     if found == told:
         return None
