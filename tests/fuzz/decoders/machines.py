@@ -218,7 +218,7 @@ def _of_machine(name: str) -> tuple[Decoder, Decoder]:
             right=MACHINES[name][1],
             refusals=(InvalidCommandError,),
             memory_per_byte=400,
-            cost=5,
+            cost=20 if name == "key-value" else 3,
         ),
         Decoder(
             name=f"{name}-snapshot",
@@ -227,7 +227,7 @@ def _of_machine(name: str) -> tuple[Decoder, Decoder]:
             refusals=(CorruptSnapshotError,),
             reseal=_seal,
             memory_per_byte=400,
-            cost=5,
+            cost=15 if name == "key-value" else 4,
         ),
     )
 

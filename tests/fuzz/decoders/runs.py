@@ -13,6 +13,7 @@ from typing import Any
 
 from nemesis.ci.judged import NotJudgedError, judged_run, verdict_in
 from nemesis.cluster.log_lines import log_lines
+from nemesis.formats.errors import HistoryError as ForeignHistoryError
 from nemesis.history.document import gapless_logs, logs_of, shows_logs, workload_named
 from nemesis.history.errors import HistoryError
 from nemesis.history.reader import list_shards, read_history, read_replica_events, read_replica_logs
@@ -20,15 +21,18 @@ from nemesis.history.schemas import COMPLETE_MARKER, Kind
 from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
 from nemesis.history.writer import shard_name
 from nemesis.pipeline import judge_run
+from nemesis.pipeline.corpora.store import batches_of, check_file, operation_files
 from nemesis.report.folder import _read_json
 from nemesis.report.timeline import parsed
+from nemesis.serve.rows import read_page
+from nemesis.serve.store import NotInStoreError
 from nemesis.serve.summary import _read as read_summary
 from nemesis.synth.manifest import is_manifest
 from nemesis.systems.kafka.logs import HIGH_WATERMARKS, QUORUM_STATE, high_watermarks, quorum_word
 from nemesis.systems.kafka.metadata import MalformedError, parse
 from tests.corruption.base import TEST, Recording, clean, objects
-from tests.fuzz.decoder import Decoder, of_bytes, there
-from tests.fuzz.decoder import SaidNoError as SaidNo
+from tests.fuzz.decoder import Decoder, SaidNoError, of_bytes, there
+from tests.pipeline.stores import sequence, write_store
 
 JSON_WORDS = (b'"', b"{", b"}", b"[", b"]", b":", b",", b"null", b"true", b"1", b'"verdict"', b'"replicas"', b'"logs"')
 RESULTS = {
@@ -126,6 +130,7 @@ def _read_shards(run: Path) -> None:
 
 def _read_tables(run: Path) -> None:
     read_summary("run", run)
+    read_page(run, Kind.HISTORY, 0)
     read_history(run)
     read_replica_logs(run)
     read_replica_events(run)
@@ -190,6 +195,20 @@ def _json(name: str, *, refusals: tuple[type[Exception], ...], read: Callable[[P
     )
 
 
+def _read_operations(path: Path) -> None:
+    """A file of operations on objects, as a folder of them has it."""
+    check_file(path)
+    for _ in batches_of([path]):
+        pass
+
+
+def _operations() -> Sequence[bytes]:
+    """Two objects, of which one has a name."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = write_store(Path(folder), [sequence(0, 6), sequence(1, 4)], files=1)
+        return [path.read_bytes() for path in operation_files(store)]
+
+
 SHARD = f"history/{shard_name(0)}"
 DECODERS = (
     _json("run-test", file="test.json", read=_read_test, refusals=(NotJudgedError,)),
@@ -200,7 +219,17 @@ DECODERS = (
         name="run-shard",
         decode=_in_run(SHARD, _read_tables),
         right=lambda: [(_run() / SHARD).read_bytes()],
-        refusals=(HistoryError,),
+        refusals=(HistoryError, NotInStoreError),
+        memory_bytes=16 << 20,
+        memory_per_byte=1_000,
+        may_kill=True,
+        cost=100,
+    ),
+    Decoder(
+        name="operations-store",
+        decode=_of_file("operations.parquet", _read_operations),
+        right=_operations,
+        refusals=(ForeignHistoryError,),
         memory_bytes=16 << 20,
         memory_per_byte=1_000,
         may_kill=True,
@@ -231,7 +260,7 @@ DECODERS = (
         name="manifest",
         decode=_of_file("manifest.json", lambda path: there(is_manifest(path) or None)),
         right=lambda: [b'{"plan": {}, "events": 3, "planted": [{"anomaly": "lost-write", "keys": [1]}]}'],
-        refusals=(SaidNo,),
+        refusals=(SaidNoError,),
         words=JSON_WORDS,
         memory_per_byte=400,
         cost=2,
@@ -248,7 +277,7 @@ DECODERS = (
         name="kafka-quorum-state",
         decode=_of_file(QUORUM_STATE, lambda folder: there(quorum_word(folder)), of_folder=True),
         right=lambda: [b'{"leaderId":1,"leaderEpoch":4,"votedId":-1,"appliedOffset":0,"data_version":0}'],
-        refusals=(SaidNo,),
+        refusals=(SaidNoError,),
         words=(*JSON_WORDS, b'"leaderId":', b"1e999", b"NaN"),
         memory_per_byte=400,
         cost=2,

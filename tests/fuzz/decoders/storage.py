@@ -108,22 +108,23 @@ LOGS: tuple[Decoder, ...] = tuple(
         name=name,
         decode=of_bytes(partial(_open_with, changed)),
         right=right,
-        refusals=(StorageError,),
+        refusals=refusals,
         reseal=sealed,
         memory_bytes=8 << 20,
         memory_per_byte=400,
-        cost=20,
+        cost=40,
     )
-    for name, changed, right, sealed in (
-        ("segment-torn", _segment(2, _unclean(0)), _right(2, LOG_SUFFIX), reseal),
-        ("segment-flushed", _segment(0, _unclean(12)), _right(0, LOG_SUFFIX), reseal),
-        ("segment-closed", _segment(2, {}), _right(2, LOG_SUFFIX), reseal),
-        ("offset-index", lambda content: {_name(0, ".index"): content}, _right(0, ".index"), None),
+    for name, changed, right, sealed, refusals in (
+        ("segment-torn", _segment(2, _unclean(0)), _right(2, LOG_SUFFIX), reseal, ()),
+        ("segment-flushed", _segment(0, _unclean(12)), _right(0, LOG_SUFFIX), reseal, (StorageError,)),
+        ("segment-closed", _segment(2, {}), _right(2, LOG_SUFFIX), reseal, (StorageError,)),
+        ("offset-index", lambda content: {_name(0, ".index"): content}, _right(0, ".index"), None, (StorageError,)),
         (
             "time-index",
             lambda content: {_name(0, ".timeindex"): content},
             _right(0, ".timeindex"),
             lambda content, _: _seal_behind(content, 2),
+            (),
         ),
     )
 )
