@@ -183,7 +183,11 @@ def drawn(material: Material, dice: Random) -> bytearray:
     if dice.random() < 0.02:
         words = [dice.choice(material.words or PLAIN_WORDS) for _ in range(dice.randrange(1, 30))]
         return bytearray(dice.choice((dice.randbytes(dice.randrange(200)), b" ".join(words))))
-    content = bytearray(dice.choice(material.right))
+    return changed(bytearray(dice.choice(material.right)), material, dice)
+
+
+def changed(content: bytearray, material: Material, dice: Random) -> bytearray:
+    """The same with one to ``CHANGES_MAX`` changes."""
     ways = IN_TEXT if material.words else ANYWHERE
     for _ in range(min(1 + int(dice.expovariate(0.7)), CHANGES_MAX)):
         if not content:

@@ -119,7 +119,7 @@ def fuzz(
 ) -> Report:
     """Run the inputs of these numbers; ``begin`` is told of each before it is."""
     report = Report()
-    with _timed():
+    with timed():
         resident = _resident_bytes()
         for number, content in inputs_of(decoder, seed, numbers):
             if number in skip:
@@ -144,7 +144,7 @@ def warm_up(decoder: Decoder, folder: Path) -> None:
 
 def replayed(decoder: Decoder, content: bytes, folder: Path) -> Finding | None:
     """What is wrong with one input, traced; nothing if it is taken or refused."""
-    with _timed():
+    with timed():
         return tried(decoder, 0, content, folder, Report(), is_traced=True)
 
 
@@ -188,7 +188,9 @@ def _grown(decoder: Decoder, number: int, content: bytes, folder: Path, growth: 
 
 
 @contextmanager
-def _timed() -> Iterator[None]:
+def timed() -> Iterator[None]:
+    """Let inputs be ended whose time is over."""
+
     def end(signum: int, frame: FrameType | None) -> None:
         raise HangError
 

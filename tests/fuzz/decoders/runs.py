@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import struct
@@ -9,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from nemesis.ci.judged import NotJudgedError, judged_run, verdict_in
 from nemesis.cluster.log_lines import log_lines
@@ -31,7 +31,7 @@ from nemesis.synth.manifest import is_manifest
 from nemesis.systems.kafka.logs import HIGH_WATERMARKS, QUORUM_STATE, high_watermarks, quorum_word
 from nemesis.systems.kafka.metadata import MalformedError, parse
 from tests.corruption.base import TEST, Recording, clean, objects
-from tests.fuzz.decoder import Decoder, SaidNoError, of_bytes, there
+from tests.fuzz.decoder import Decoder, SaidNoError, of_bytes, of_file, there
 from tests.pipeline.stores import sequence, write_store
 
 JSON_WORDS = (b'"', b"{", b"}", b"[", b"]", b":", b",", b"null", b"true", b"1", b'"verdict"', b'"replicas"', b'"logs"')
@@ -64,7 +64,7 @@ DETAILS = (
 def _run() -> Path:
     """A small run that is whole, with its documents; it is removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="fuzzed-run-")) / "run"
-    _ended.append(folder.parent)
+    atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
     clean().write(folder)
     (folder / "test.json").write_text(json.dumps(FULL_TEST), encoding="utf-8")
     (folder / "results.json").write_text(json.dumps(RESULTS), encoding="utf-8")
@@ -76,17 +76,6 @@ def _run() -> Path:
         ),
     )
     return folder
-
-
-class _Ended(list[Path]):
-    """Folders that go with the process."""
-
-    def __del__(self) -> None:
-        for folder in self:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-_ended = _Ended()
 
 
 def _in_run(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
@@ -149,16 +138,6 @@ def _judge(make: Callable[[], Recording]) -> Callable[[bytes, Path], object]:
         target = folder / "judged"
         shutil.rmtree(target, ignore_errors=True)
         judge_run(run.write(target), engine="local")
-
-    return decode
-
-
-def _of_file(name: str | Path, read: Callable[[Path], object], *, of_folder: bool = False) -> Any:
-    def decode(content: bytes, folder: Path) -> object:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return read(folder if of_folder else path)
 
     return decode
 
@@ -227,7 +206,7 @@ DECODERS = (
     ),
     Decoder(
         name="operations-store",
-        decode=_of_file("operations.parquet", _read_operations),
+        decode=of_file("operations.parquet", _read_operations),
         right=_operations,
         refusals=(ForeignHistoryError,),
         memory_bytes=16 << 20,
@@ -240,7 +219,6 @@ DECODERS = (
             name=f"run-detail-{what}",
             decode=_judge(make),
             right=lambda: [text.encode() for text in DETAILS],
-            refusals=(HistoryError,),
             words=JSON_WORDS,
             memory_bytes=64 << 20,
             memory_per_byte=10_000,
@@ -250,7 +228,7 @@ DECODERS = (
     ),
     Decoder(
         name="log-lines",
-        decode=_of_file("replica.log", lambda path: list(log_lines(path))),
+        decode=of_file("replica.log", lambda path: list(log_lines(path))),
         right=lambda: [b'{"event": "started", "replica": 1}\nhello\n{"event": "x", "n": [1]}\n'],
         words=JSON_WORDS,
         memory_per_byte=400,
@@ -258,7 +236,7 @@ DECODERS = (
     ),
     Decoder(
         name="manifest",
-        decode=_of_file("manifest.json", lambda path: there(is_manifest(path) or None)),
+        decode=of_file("manifest.json", lambda path: there(is_manifest(path) or None)),
         right=lambda: [b'{"plan": {}, "events": 3, "planted": [{"anomaly": "lost-write", "keys": [1]}]}'],
         refusals=(SaidNoError,),
         words=JSON_WORDS,
@@ -267,7 +245,7 @@ DECODERS = (
     ),
     Decoder(
         name="kafka-high-watermarks",
-        decode=_of_file(HIGH_WATERMARKS, high_watermarks, of_folder=True),
+        decode=of_file(HIGH_WATERMARKS, lambda path: high_watermarks(path.parent)),
         right=lambda: [b"0\n2\norders 0 12\npayments 3 0\n"],
         words=(b" ", b"\n", b"0"),
         memory_per_byte=400,
@@ -275,7 +253,7 @@ DECODERS = (
     ),
     Decoder(
         name="kafka-quorum-state",
-        decode=_of_file(QUORUM_STATE, lambda folder: there(quorum_word(folder)), of_folder=True),
+        decode=of_file(str(QUORUM_STATE), lambda path: there(quorum_word(path.parents[1]))),
         right=lambda: [b'{"leaderId":1,"leaderEpoch":4,"votedId":-1,"appliedOffset":0,"data_version":0}'],
         refusals=(SaidNoError,),
         words=(*JSON_WORDS, b'"leaderId":', b"1e999", b"NaN"),
