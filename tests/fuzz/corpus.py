@@ -1,4 +1,4 @@
-"""What the fuzzer has found, a small file for each cause: ``corpus/DECODER/what-it-is``, replayed by each test run.
+"""What the fuzzer has found, a small file for each cause: ``corpus/DECODER/what-it-is.bin``, replayed by each test run.
 
 Owns the folder, and how an input is made small.
 """
@@ -21,7 +21,7 @@ TRIES_MAX = 3_000
 
 def corpus() -> Iterator[tuple[str, Path]]:
     """Each file, with the name of the decoder that it is for."""
-    for path in sorted(CORPUS.glob("*/*")):
+    for path in sorted(CORPUS.glob("*/*.bin")):
         yield path.parent.name, path
 
 
@@ -29,7 +29,7 @@ def kept(folder: Path, decoder: Decoder, finding: Finding) -> Path:
     """Write the input of a finding into a folder; returns its path."""
     cause = re.sub(r"[^A-Za-z0-9]+", "-", f"{finding.kind} {finding.where}").strip("-").lower()
     digest = hashlib.sha256(finding.content).hexdigest()[:8]
-    path = folder / decoder.name / f"{cause[:80]}-{digest}"
+    path = folder / decoder.name / f"{cause[:80]}-{digest}.bin"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(finding.content)
     return path

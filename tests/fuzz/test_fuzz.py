@@ -68,7 +68,7 @@ def test_what_is_right_is_taken(decoder: Decoder, tmp_path: Path) -> None:
     assert (report.accepted, told(report, decoder)) == (len(right), [])
 
 
-@pytest.mark.parametrize(("name", "path"), [pytest.param(*each, id="/".join(each[1].parts[-2:])) for each in corpus()])
+@pytest.mark.parametrize(("name", "path"), [pytest.param(*each, id=f"{each[0]}/{each[1].stem}") for each in corpus()])
 def test_what_was_found_once_is_refused(name: str, path: Path, tmp_path: Path) -> None:
     """Each input that a decoder once crashed or hung on, or took all memory for, is taken or refused."""
     warm_up(DECODERS[name], tmp_path)
