@@ -166,7 +166,7 @@ def decode_snapshot(content: bytes) -> tuple[ProducerEntry, ...] | None:
 
 
 def _decoded(body: memoryview) -> Iterator[ProducerEntry]:
-    """Raises struct.error where the bytes end early, or there are fewer than no batches: with those it would go back."""
+    """Raises struct.error where the bytes end early, or a count is below 0, with which it would go back."""
     position = 0
     while position < len(body):
         producer_id, producer_epoch, count = _PRODUCER.unpack_from(body, position)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -52,10 +53,8 @@ def guided(decoder: Decoder, inputs: int, seed: int, found: Path) -> Report:
 
         words = (sys.argv[0], f"-seed={seed + 1}", f"-max_len={INPUT_BYTES_MAX}", right)
         atheris.Setup([*words], run, custom_mutator=mutate)
-        try:
+        with suppress(_DoneError):
             atheris.Fuzz()
-        except _DoneError:
-            pass
     return report
 
 

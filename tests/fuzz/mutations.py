@@ -33,7 +33,7 @@ NUMBERS = (
 PLAIN_WORDS = (
     *(b'"', b"'", b"\\", b"\\u0000", b"\\ud800", b"\n", b"\r", b"\t", b" ", b",", b":", b"=", b"-", b".", b"/", b"#"),
     *(b"[", b"]", b"{", b"}", b"(", b")", b"null", b"true", b"nan", b"\xff", b"\xef\xbb\xbf", b"\xe2\x80\xa8"),
-    *("é".encode(), "𝒳".encode(), b"\x00", b"\x1b[2J"),
+    *("é".encode(), "\U0001d4b3".encode(), b"\x00", b"\x1b[2J"),
 )
 OPENINGS = (b"[", b"{", b"(", b'{"a":', b"[[", b"not ", b"#{", b"{:a ", b"-")
 DEPTHS = (3, 60, 70, 400, 1_100, 30_000)

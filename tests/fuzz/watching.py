@@ -1,4 +1,4 @@
-"""Fuzzing in processes of their own, which are watched: one that dies or stands still is a finding, and another goes on.
+"""Fuzzing in processes of their own, which are watched: one that dies or stands still is a finding, another goes on.
 
 Owns the processes. Which input it was, the file says into which each writes the number of its input.
 """

@@ -26,7 +26,7 @@ from tests.fuzz.running import Finding, Kind, Report, fuzz, warm_up
 
 NUMBER_BYTES = 8
 ADDRESSES_BYTES = 2 << 30
-"""What the process may take of addresses beside what it has when it begins: a claim of more is refused by the kernel."""
+"""What the process may take of addresses beside what it has when it begins: the kernel refuses a claim of more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from replica.records import (
     HEADER_BYTES,
     CorruptRecordError,
     Record,
-    RecordBatch,
     batch_size_at,
     check_continues,
     decode_records,

@@ -99,8 +99,10 @@ def _workload(path: Path) -> None:
 
 
 _ABSENT: dict[str, Any] = dict.fromkeys(
-    ("value", "offset", "records", "high_watermark", "leader_epoch", "error", "node", "acks", "limited", "strict")
-    + ("seek", "detail", "topic_partition")
+    (
+        *("value", "offset", "records", "high_watermark", "leader_epoch", "error", "node", "acks", "limited"),
+        *("strict", "seek", "detail", "topic_partition"),
+    )
 )
 DECODERS = (
     *map(_of_sample, ALL_SAMPLES),

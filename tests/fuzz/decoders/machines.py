@@ -13,7 +13,7 @@ from replica.core.metadata.snapshots import decode_image, encode_image
 from replica.core.quorum.snapshot_header import encode_header, split_snapshot
 from replica.core.quorum.voter_history import VoterHistory
 from replica.encoding import MalformedError
-from replica.ids import Epoch, Offset, SnapshotId
+from replica.ids import Offset
 from replica.machines import (
     AppliedLog,
     CorruptSnapshotError,

@@ -59,7 +59,9 @@ def _right(shape: Shape[Any]) -> Iterator[bytes]:
     elif shape is FETCH.response:
         yield shape.encode(fetched(10, PUT_BEHIND_BYTES_MIN))
     elif shape is FETCH.request:
-        yield shape.encode(FetchRequest(partitions=(FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),) * 999))
+        yield shape.encode(
+            FetchRequest(partitions=(FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),) * 999)
+        )
     elif shape.descriptor.name == "DumpLogResponse":
         yield shape.encode(dumped(PUT_BEHIND_BYTES_MIN))
 

@@ -11,9 +11,9 @@ from struct import pack_into
 from nemesis.history import record_batches as harness
 from replica.ids import Epoch, Offset, ReplicaId
 from replica.records import (
+    DECOMPRESSED_BYTES_MAX,
     HEADER_BYTES,
     LENGTH_PREFIX_BYTES,
-    DECOMPRESSED_BYTES_MAX,
     SERVER_DECOMPRESSED_BYTES_MAX,
     ColumnDecoder,
     Compression,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from nemesis.cli.soak.document import SweepError, read_sweep
 from nemesis.history.operations import ALSO_CALLED, OPERATIONS_SCHEMA
 from nemesis.history.where import ConditionError, where
-from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, Step, schedule_from_json
+from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, schedule_from_json
 from nemesis.serve.guard import Guard
 from nemesis.serve.sql import QUERY_CHARACTERS_MAX
 from nemesis.simulator.scenario_files import ScenarioError, parse_scenario
@@ -23,7 +23,8 @@ from replica.core.config import InvalidConfigError
 from replica.core.metadata.configs import InvalidTopicConfigError, canonical_configs
 from replica.rpc.addresses import InvalidAddressError, check_address, parse_entries, parse_voters
 from replica.server.groups import check_groups, parse_groups
-from replica.spark.options import OptionError, batch_read_options, stream_read_options, write_options
+from replica.spark.errors import OptionError
+from replica.spark.options import batch_read_options, stream_read_options, write_options
 from tests.fuzz.decoder import Decoder, SaidNoError, of_bytes, of_file, of_text, there
 
 SIGNS = (b"=", b":", b",", b".", b"-", b"1", b"0", b"[", b"]", b" ")
@@ -68,7 +69,7 @@ STEPS = (
     b"2.7 heal 0",
     b"3 name first leader",
     b"4 await-leader @first at_most_s=2.5",
-    b"0 inject 7 partition-isolate leader",
+    b"0 inject 7 pause followers",
 )
 
 
@@ -131,16 +132,27 @@ CONDITIONS = (
     b'error like "%time_out%" or duration_ms < 10',
     b"offset not in (1, 2, 3) and partition is null",
 )
-CONDITION_WORDS = (b" and ", b" or ", b"not ", b"(", b")", b" in ", b" is null", b" like ", b"'", b'"', b"records", b"=")
+CONDITION_WORDS = (
+    b" and ",
+    b" or ",
+    b"not ",
+    b"(",
+    b")",
+    b" in ",
+    b" is null",
+    b" like ",
+    b"'",
+    b'"',
+    b"records",
+    b"=",
+)
 QUERIES = (
     b"SELECT f, type, count(*) AS events FROM history GROUP BY ALL ORDER BY ALL",
     b"WITH a AS (SELECT * FROM events) SELECT a.event FROM a JOIN logs USING (replica_id)",
     b"EXPLAIN SELECT 1",
 )
-QUERY_WORDS = tuple(
-    f" {word} ".encode()
-    for word in "COPY TO ATTACH INSTALL LOAD SET PRAGMA CREATE INSERT UPDATE DELETE DROP EXPORT CALL SELECT FROM ; -- /* ( )".split()
-)
+_SQL = "COPY TO ATTACH INSTALL LOAD SET PRAGMA CREATE INSERT UPDATE DELETE DROP EXPORT CALL SELECT FROM ; -- /* ( )"
+QUERY_WORDS = tuple(f" {word} ".encode() for word in _SQL.split())
 
 
 def _query(text: str) -> None:
@@ -220,8 +232,8 @@ DECODERS = (
         name="spark-options",
         decode=_words(_options),
         right=lambda: [
-            b"---\nbootstrap.servers=a:1,b:2\nsubscribe=x,y\nstartingOffsets={\"x\": {\"0\": 23, \"1\": -2}}",
-            b"-\nbootstrap.servers=a:1\nassign={\"x\": [0, 1]}\nmaxOffsetsPerTrigger=9\nfailOnDataLoss=false",
+            b'---\nbootstrap.servers=a:1,b:2\nsubscribe=x,y\nstartingOffsets={"x": {"0": 23, "1": -2}}',
+            b'-\nbootstrap.servers=a:1\nassign={"x": [0, 1]}\nmaxOffsetsPerTrigger=9\nfailOnDataLoss=false',
             b"--\nbootstrap.servers=a:1\ntopic=x\ncompression.type=zstd\nlinger.ms=0\nbatch=3",
         ],
         refusals=(OptionError,),
@@ -231,7 +243,7 @@ DECODERS = (
         name="transactions",
         decode=_words(parse_sections),
         right=lambda: [
-            b'value("color") = "red"\nmod_revision("size") < 7\n\nput color "light blue"\nincrement count 2\n\nget color',
+            b'value("color") = "red"\nmod_revision("size") < 7\n\nput color "light blue"\nincrement a 2\n\nget color',
             b"version(a) > 1\n\ndelete a --prefix\nput a b --lease 7\n\nrange a f",
         ],
         refusals=(TransactionSyntaxError,),
