@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 # Where the seeds of the night begin: another each day. `make test-nightly SEED=20260131` repeats that day's.
 SEED ?= $(shell date +%Y%m%d)
 VENV := .venv
@@ -14,7 +15,7 @@ GENERATED := replica/v1/__init__.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-quick test-nightly lint images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
+.PHONY: help demo docs test test-quick test-nightly lint fuzz images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -23,6 +24,7 @@ help:
 	@echo "make test-nightly  all tests over twenty times as many seeds, from SEED=N on; by default N is today's date"
 	@echo "make docs   build the documentation's site into site/, its reference from the code; no network is needed"
 	@echo "make lint   check style, types and the wire protocol"
+	@echo "make fuzz   a million inputs for every decoder, and write store/fuzz.json (hours); FUZZ_ARGS='--decoder rpc-' is passed on"
 	@echo "make images  build both container images (needs Docker, or root on Debian); BASE=IMAGE says from what"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
@@ -128,6 +130,9 @@ lint: $(INSTALLED) $(GENERATED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/buf lint proto
+
+fuzz: $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m tests.fuzz --workers 2 --output store/fuzz.json $(FUZZ_ARGS)
 
 # Material for MkDocs speaks of its successor at every build.
 docs: $(INSTALLED) $(GENERATED)

@@ -192,7 +192,7 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
     """The detail as an object; an empty one where it is none."""
     try:
         told = json.loads(row["detail"] or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
 

@@ -109,7 +109,7 @@ def _reading(folder: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise NotJudgedError(f"{folder} was not judged: there is no {Path(error.filename).name}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NotJudgedError(f"what {folder} says of its run cannot be read: {error!r}") from None
 
 

@@ -92,7 +92,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for text in lines:
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(line, dict):
             yield line

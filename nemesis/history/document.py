@@ -41,6 +41,6 @@ def _document(folder: Path) -> Mapping[str, Any]:
     """``test.json``; nothing where it is absent or cannot be read."""
     try:
         document = json.loads((folder / TEST_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

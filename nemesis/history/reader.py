@@ -72,7 +72,7 @@ def _miscounted(folder: Path, kind: Kind, found: int) -> str | None:
         return None
     try:
         told = int(json.loads((folder / Kind.HISTORY / COMPLETE_MARKER).read_text(encoding="utf-8"))[kind])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return f"{Kind.HISTORY}/{COMPLETE_MARKER} does not say how many rows {kind}/ has, so some may be missing"
     if found == told:
         return None
@@ -89,7 +89,7 @@ def _rows_in(kind: Kind, path: Path) -> int | str:
         with path.open("rb") as file:
             told = pq.read_metadata(file)
         found = told.schema.to_arrow_schema()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         return f"{kind}/{path.name} cannot be read ({error}): it and what follows it is not judged"
     declared = SCHEMAS[kind]
     if found.names != declared.names or found.types != declared.types:
@@ -125,7 +125,7 @@ def _rows_of(path: Path, schema: pa.Schema) -> pa.Table:
         _check_size(path, sum(_text_bytes(table.column(name)) for name in texts))
         table = table.cast(schema)
         table.validate(full=True)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise HistoryError(f"{path} is damaged, so the run cannot be judged: {error}") from error
     return table
 

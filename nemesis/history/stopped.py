@@ -58,5 +58,5 @@ def read_stopped(folder: Path) -> Stopped | None:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         return Stopped(at_s=float(told["at_s"]), found=Found(**told["found"]))
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise HistoryError(f"{STOPPED_NAME} does not say what stopped the run: {error}") from error

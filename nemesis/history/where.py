@@ -29,6 +29,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+_NUMBERS = 1 << 63
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "like"})
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>-?\d+(?:\.\d+)?)|(?P<text>'(?:[^']|'')*'|\"[^\"]*\")|(?P<word>[A-Za-z_]\w*)"
@@ -202,7 +203,8 @@ class _Condition:
         if pa.types.is_string(held) != (token.kind == "text"):
             kind = "texts, which stand in quotes" if pa.types.is_string(held) else "numbers, which have no quotes"
             raise ConditionError(f"{name} holds {kind}; {token.text} is none")
-        return token.value
+        value = _held(token)
+        return float(value) if pa.types.is_floating(held) else value
 
     def _in_list(self, token: _Token) -> pa.ChunkedArray:
         """``5 in records``: rows whose list has that value."""
@@ -214,9 +216,20 @@ class _Condition:
             raise ConditionError(f"{name} is no list: a column stands first, such as {name} = {token.text}")
         if token.kind != "number":
             raise ConditionError(f"{name} holds numbers, which have no quotes; {token.text} is none")
+        wanted = _held(token)
         rows = np.asarray(pc.list_parent_indices(column).to_numpy(zero_copy_only=False), np.int64)
         values = np.asarray(pc.list_flatten(column).field("value").to_numpy(zero_copy_only=False), np.int64)
         found = np.zeros(self._table.num_rows, np.bool_)
-        found[rows[values == token.value]] = True
+        found[rows[values == wanted]] = True
         mask = pc.if_else(pc.is_valid(column), pa.array(found), None)
         return pc.invert(mask) if is_not else mask
+
+
+def _held(token: _Token) -> int | float | str:
+    """The value of a token, if a column can hold it."""
+    value = token.value
+    if isinstance(value, int) and not -_NUMBERS <= value < _NUMBERS:
+        raise ConditionError(f"{token.text[:30]} is no number of 64 bits, which is what columns hold")
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise ConditionError("a text is no UTF-8")
+    return value

@@ -152,7 +152,7 @@ def _dumps(detail: str | None) -> Iterator[tuple[int, str, int]]:
     """Replica, topic-partition and number of batches of each dump; what is not of this shape is passed over."""
     try:
         told = json.loads(detail or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     match told:
         case {"replicas": [int(replica_id)], "logs": dict(logs)}:

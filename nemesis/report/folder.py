@@ -73,7 +73,7 @@ def _read_json(path: Path, missing: list[str], consequence: str) -> Json | None:
     except FileNotFoundError:
         missing.append(f"{path.name} is missing: {consequence}.")
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         missing.append(f"{path.name} cannot be read ({error}): {consequence}.")
         return None
     if isinstance(document, dict):

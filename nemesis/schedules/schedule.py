@@ -117,7 +117,7 @@ def schedule_from_json(text: str) -> Schedule:
         )
     except json.JSONDecodeError as error:
         raise ValueError(f"this is not a schedule, nor any JSON: {error}") from None
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"this is not a schedule: {error!r}") from None
 
 

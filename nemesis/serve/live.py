@@ -71,7 +71,7 @@ class Following:
             try:
                 with open_plain(path) as file:
                     self._add(pq.read_table(file, columns=COLUMNS))
-            except (NotInStoreError, pa.ArrowException, OSError):
+            except (NotInStoreError, pa.ArrowException, OSError, UnicodeDecodeError):
                 break
             self._read += 1
         return self._told()

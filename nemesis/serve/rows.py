@@ -84,7 +84,7 @@ def _counted(path: Path, stamp: Stamp) -> int:
     try:
         with open_plain(path) as file:
             return int(pq.read_metadata(file).num_rows)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise NotInStoreError(f"{path.parent.name}/{path.name} cannot be read: {error}") from None
 
 
@@ -96,7 +96,7 @@ def _read(path: Path, skip: int, count: int) -> tuple[Sequence[str], list[Sequen
             columns: Sequence[str] = file.schema_arrow.names
             for batch in _batches(file, skip, count):
                 found += zip(*(map(shown, column.to_pylist()) for column in batch.columns), strict=True)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise NotInStoreError(f"{path.parent.name}/{path.name} cannot be read: {error}") from None
     return columns, found
 

@@ -7,6 +7,7 @@ a row: what cannot be read is absent.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -149,14 +150,15 @@ def read_json(path: Path) -> Mapping[str, Any]:
     """A JSON object; an empty one for whatever is absent, a link, too large or no object."""
     try:
         document = msgspec.json.decode(_content(path))
-    except (NotInStoreError, msgspec.MsgspecError, RecursionError):
+    except (NotInStoreError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
 
 
 def _content(path: Path) -> bytes:
     with open_plain(path) as file:
-        content = file.read(DOCUMENT_BYTES_MAX + 1)
+        # As much as is there: to ask for all that may be makes room for it.
+        content = file.read(min(os.fstat(file.fileno()).st_size, DOCUMENT_BYTES_MAX) + 1)
     if len(content) > DOCUMENT_BYTES_MAX:
         raise NotInStoreError(f"{path.name} is larger than {DOCUMENT_BYTES_MAX} bytes")
     return content
@@ -188,7 +190,7 @@ def _read(name: str, folder: Path) -> Summary:
 def _judged(summary: Summary, folder: Path) -> Summary:
     try:
         results = msgspec.json.decode(_content(folder / RESULTS_NAME), type=_Results)
-    except (NotInStoreError, msgspec.MsgspecError, RecursionError):
+    except (NotInStoreError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return summary
     verdicts = (Standing.VALID, Standing.INVALID, Standing.UNKNOWN)
     if results.verdict not in verdicts:

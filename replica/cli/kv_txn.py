@@ -47,6 +47,8 @@ _NUMBER_FIELDS = {
     "create": NumberField.CREATE_REVISION,
 }
 _SECTIONS_MAX = 3
+_DIGITS_MAX = 100
+"""More than any number here has. Python refuses to read thousands of digits, by an error of its own."""
 
 
 class TransactionSyntaxError(ValueError):
@@ -99,7 +101,7 @@ def _comparison(line: str) -> Comparison:
     field = _NUMBER_FIELDS.get(match["field"])
     if field is None:
         raise TransactionSyntaxError(f"{line!r}: compare value, version, mod_revision or create_revision")
-    if not operand.isdecimal():
+    if not _is_number(operand):
         raise TransactionSyntaxError(f"{line!r}: {operand!r} is not a number of 0 or more")
     return CompareNumber(key=fsencode(key), field=field, operator=operator, number=int(operand))
 
@@ -119,7 +121,7 @@ def _put(arguments: Sequence[str]) -> Operation | None:
     match arguments:
         case [key, value]:
             return Put(key=fsencode(key), value=fsencode(value))
-        case [key, value, "--lease", lease] if lease.isdecimal():
+        case [key, value, "--lease", lease] if _is_number(lease):
             return Put(key=fsencode(key), value=fsencode(value), lease_id=LeaseId(int(lease)))
         case _:
             return None
@@ -143,7 +145,7 @@ def _increment(arguments: Sequence[str]) -> Operation | None:
     match arguments:
         case [key]:
             return Increment(key=fsencode(key))
-        case [key, delta] if delta.removeprefix("-").isdecimal():
+        case [key, delta] if _is_number(delta.removeprefix("-")):
             return Increment(key=fsencode(key), delta=int(delta))
         case _:
             return None
@@ -172,6 +174,10 @@ _OPERATIONS: dict[str, tuple[str, Callable[[Sequence[str]], Operation | None]]] 
     "incr": ("incr KEY [DELTA]", _increment),
 }
 _FORMS = [form for name, (form, _) in _OPERATIONS.items() if name not in ("del", "incr")]
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _DIGITS_MAX
 
 
 def _word(text: str, line: str) -> str:

@@ -17,8 +17,8 @@ from replica.core.metadata.image import BrokerRegistration
 from replica.ids import ReplicaId
 from replica.voters import Voter, VoterSet, is_directory_id
 
-_ENTRY = re.compile(r"(?P<replica_id>\d+)=(?P<address>.*)", re.DOTALL)
-_VOTER = re.compile(r"(?P<replica_id>\d+)=(?P<address>[^=]*)=(?P<directory_id>.*)", re.DOTALL)
+_ENTRY = re.compile(r"(?P<replica_id>[0-9]{1,10})=(?P<address>.*)", re.DOTALL)
+_VOTER = re.compile(r"(?P<replica_id>[0-9]{1,10})=(?P<address>[^=]*)=(?P<directory_id>.*)", re.DOTALL)
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _PORT_MAX = 65535
 

@@ -18,6 +18,8 @@ from replica.storage.errors import CorruptCheckpointError
 from replica.storage.files import Files, atomic_write, read_file
 
 _VERSION = "0"
+DIGITS_MAX = 19
+"""So many has the largest number of 64 bits. Python refuses to read thousands of them, by an error of its own."""
 
 
 def write_lines(files: Files, path: Path, lines: Iterable[str]) -> None:
@@ -48,8 +50,8 @@ def read_lines(files: Files, path: Path) -> list[str]:
 
 
 def _number(path: Path, line: int, text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise CorruptCheckpointError(path, f"{text!r} is not a number of 0 or more", line=line)
+    if not text.isascii() or not text.isdigit() or len(text) > DIGITS_MAX:
+        raise CorruptCheckpointError(path, f"{text[:40]!r} is not a number of 0 or more", line=line)
     return int(text)
 
 

@@ -29,7 +29,7 @@ def read_clean_shutdown(files: Files, path: Path) -> BrokerEpoch | None:
     """The broker epoch in the marker, absent if it has none. CorruptCheckpointError if the file is malformed."""
     try:
         document = json.loads(read_file(files, path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptCheckpointError(path, f"the file is not JSON ({error})") from None
     if not isinstance(document, dict):
         raise CorruptCheckpointError(path, "the file is not a JSON object")

@@ -32,7 +32,7 @@ def read_document(files: Files, path: Path, *, data_version: int) -> dict[str, o
         return None
     try:
         document = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptCheckpointError(path, f"the file is not JSON ({error})") from None
     if not isinstance(document, dict):
         raise CorruptCheckpointError(path, "the file is not a JSON object")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replica.ids import TopicId
+from replica.storage.checkpoints import DIGITS_MAX
 from replica.storage.errors import CorruptCheckpointError
 from replica.storage.files import Files, atomic_write, read_file
 
@@ -45,6 +46,8 @@ def read_partition_metadata(files: Files, path: Path) -> TopicId | None:
 
 def _value(path: Path, line: int, text: str, name: str) -> int:
     found, _, value = text.partition(": ")
-    if found != name or not value.isascii() or not value.isdigit():
-        raise CorruptCheckpointError(path, f"{text!r} is not {name!r}, a colon and a number of 0 or more", line=line)
+    if found != name or not value.isascii() or not value.isdigit() or len(value) > DIGITS_MAX:
+        raise CorruptCheckpointError(
+            path, f"{text[:40]!r} is not {name!r}, a colon and a number of 0 or more", line=line
+        )
     return int(value)

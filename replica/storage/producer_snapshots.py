@@ -149,21 +149,30 @@ def read_snapshot(path: Path, files: Files = OS_FILES) -> tuple[ProducerEntry, .
 
 
 def decode_snapshot(content: bytes) -> tuple[ProducerEntry, ...] | None:
-    """The producers in a snapshot's file; absent if it is not whole, or of another version."""
+    """The producers in a snapshot's file; absent if it is not whole, or of another version.
+
+    A checksum that fits says that the bytes are those that were sealed, not that a snapshot was.
+    """
     if len(content) < _HEADER.size:
         return None
     version, crc = _HEADER.unpack_from(content)
     body = memoryview(content)[_HEADER.size :]
     if version != _VERSION or crc != checksum(body):
         return None
-    return tuple(_decoded(body))
+    try:
+        return tuple(_decoded(body))
+    except struct.error:
+        return None
 
 
 def _decoded(body: memoryview) -> Iterator[ProducerEntry]:
+    """Raises struct.error where the bytes end early, or a count is below 0, with which it would go back."""
     position = 0
     while position < len(body):
         producer_id, producer_epoch, count = _PRODUCER.unpack_from(body, position)
         position += _PRODUCER.size
+        if count < 0:
+            raise struct.error(f"{count} batches")
         batches = tuple(_batch_at(body, position + at * _BATCH.size) for at in range(count))
         position += count * _BATCH.size
         yield ProducerEntry(producer_id=producer_id, producer_epoch=producer_epoch, batches=batches)

@@ -183,7 +183,7 @@ def _refusing(path: Path) -> Iterator[None]:
     """Whatever Arrow says against a file is a HistoryError."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         problem = f"the file is no Parquet or damaged ({error})"
         raise HistoryError(path, None, problem, "write it again") from error
 

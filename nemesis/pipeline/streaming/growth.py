@@ -70,7 +70,7 @@ def _rows(path: Path, kind: Kind) -> int:
     try:
         metadata = pq.read_metadata(path)
         found = metadata.schema.to_arrow_schema()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise FollowError(f"{path} cannot be read: {error}") from error
     if found.names != SCHEMAS[kind].names or found.types != SCHEMAS[kind].types:
         raise FollowError(f"{path} has other columns than are declared")

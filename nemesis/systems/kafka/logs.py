@@ -116,6 +116,6 @@ def quorum_word(data: Path) -> QuorumWord | None:
     try:
         told = json.loads((data / QUORUM_STATE).read_text(encoding="utf-8"))
         word = QuorumWord(leader=int(told["leaderId"]), epoch=int(told["leaderEpoch"]))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return word if word.leader >= 0 else None

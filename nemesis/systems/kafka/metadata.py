@@ -63,6 +63,8 @@ def parse(answer: bytes) -> Told:
         return _read(_Cursor(answer))
     except struct.error as error:
         raise MalformedError(f"the answer ends early: {error}") from error
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"a text of the answer is no UTF-8: {error}") from error
 
 
 class _Cursor:

@@ -1,0 +1,270 @@
+"""The decoders of a run's folder, which may come from anybody, and of what other systems leave behind and answer."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from nemesis.ci.judged import NotJudgedError, judged_run, verdict_in
+from nemesis.cluster.log_lines import log_lines
+from nemesis.formats.errors import HistoryError as ForeignHistoryError
+from nemesis.history.document import gapless_logs, logs_of, shows_logs, workload_named
+from nemesis.history.errors import HistoryError
+from nemesis.history.reader import list_shards, read_history, read_replica_events, read_replica_logs
+from nemesis.history.schemas import COMPLETE_MARKER, Kind
+from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
+from nemesis.history.writer import shard_name
+from nemesis.pipeline import judge_run
+from nemesis.pipeline.corpora.store import batches_of, check_file, operation_files
+from nemesis.report.folder import _read_json
+from nemesis.report.timeline import parsed
+from nemesis.serve.rows import read_page
+from nemesis.serve.store import NotInStoreError
+from nemesis.serve.summary import _read as read_summary
+from nemesis.synth.manifest import is_manifest
+from nemesis.systems.kafka.logs import HIGH_WATERMARKS, QUORUM_STATE, high_watermarks, quorum_word
+from nemesis.systems.kafka.metadata import MalformedError, parse
+from tests.corruption.base import TEST, Recording, clean, objects
+from tests.fuzz.decoder import Decoder, SaidNoError, of_bytes, of_file, there
+from tests.pipeline.stores import sequence, write_store
+
+JSON_WORDS = (b'"', b"{", b"}", b"[", b"]", b":", b",", b"null", b"true", b"1", b'"verdict"', b'"replicas"', b'"logs"')
+RESULTS = {
+    "verdict": "invalid",
+    "reasons": ["lost-write: 1"],
+    "warnings": [],
+    "anomalies": [{"anomaly": "lost-write", "severity": "violation", "evidence": {"more": 2}, "detail": "gone"}],
+    "stats": {"events": 3},
+    "faults_bit": True,
+    "checks": {"losses": {"kept": "violated", "found": 1}, "sessions": {"kept": "kept", "found": 0}},
+}
+FULL_TEST = json.loads(TEST) | {
+    "seed": 7,
+    "argv": ["nemesis", "run", "--seed", "7"],
+    "options": {"schedule": "kills", "variant": None, "nemesis": ["kill"], "time_limit": 10, "system": "highwater"},
+    "versions": {"commit": "abc"},
+    "started_at": "2026-01-31T12:00:00+00:00",
+    "shows_logs": True,
+    "gapless": ["orders-0"],
+}
+DETAILS = (
+    '{"replicas": [1], "logs": {"orders-0": {"batches": 2}}}',
+    '{"isr": [1, 2], "replicas": [1, 2, 3], "restored": true, "after_s": 0.5, "elr": []}',
+    '{"replicas": [1, 2], "to": 3, "fault_id": 0}',
+)
+
+
+@cache
+def _run() -> Path:
+    """A small run that is whole, with its documents; it is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="fuzzed-run-")) / "run"
+    atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
+    clean().write(folder)
+    (folder / "test.json").write_text(json.dumps(FULL_TEST), encoding="utf-8")
+    (folder / "results.json").write_text(json.dumps(RESULTS), encoding="utf-8")
+    write_stopped(
+        folder,
+        Stopped(
+            at_s=1.5,
+            found=Found(anomaly="duplicate", topic_partition="orders-0", detail="twice", others=1, engine="local"),
+        ),
+    )
+    return folder
+
+
+def _in_run(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
+    """A decoder of one file of a run whose other files are whole."""
+
+    def decode(content: bytes, folder: Path) -> object:
+        run = folder / "run"
+        if not run.exists():
+            shutil.copytree(_run(), run)
+        (run / name).write_bytes(content)
+        try:
+            return read(run)
+        finally:
+            shutil.copyfile(_run() / name, run / name)
+
+    return decode
+
+
+def _read_test(run: Path) -> None:
+    """Everything that reads ``test.json``. Raises NotJudgedError."""
+    workload_named(run, "append")
+    shows_logs(run)
+    logs_of(run)
+    gapless_logs(run)
+    read_summary("run", run)
+    _read_json(run / "test.json", [], "nothing is told")
+    judged_run(run)
+
+
+def _read_results(run: Path) -> None:
+    """Everything that reads ``results.json``. Raises NotJudgedError."""
+    read_summary("run", run)
+    judged_run(run)
+    verdict_in(run)
+
+
+def _read_shards(run: Path) -> None:
+    for kind in Kind:
+        list_shards(run, kind)
+
+
+def _read_tables(run: Path) -> None:
+    read_summary("run", run)
+    read_page(run, Kind.HISTORY, 0)
+    read_history(run)
+    read_replica_logs(run)
+    read_replica_events(run)
+
+
+def _judge(make: Callable[[], Recording]) -> Callable[[bytes, Path], object]:
+    """Judge a run in which what the harness or a client has told beside an operation is this text."""
+
+    def decode(content: bytes, folder: Path) -> None:
+        text = content.decode("utf-8", "replace")
+        run = make()
+        told = [row for row in (*run.history, *run.events) if row.get("detail") is not None]
+        for row in told[len(content) % 3 :: 3]:
+            row["detail"] = text
+        parsed(text)
+        target = folder / "judged"
+        shutil.rmtree(target, ignore_errors=True)
+        judge_run(run.write(target), engine="local")
+
+    return decode
+
+
+def _metadata_answer() -> Sequence[bytes]:
+    """What a broker of Kafka answers: two brokers, one topic of two partitions."""
+
+    def text(value: bytes) -> bytes:
+        return struct.pack(">h", len(value)) + value
+
+    def numbers(*values: int) -> bytes:
+        return struct.pack(f">i{len(values)}i", len(values), *values)
+
+    brokers = b"".join(struct.pack(">i", one) + text(b"host") + struct.pack(">ih", 9092, -1) for one in (1, 2))
+    partitions = b"".join(
+        struct.pack(">hiii", 0, number, 1, 5) + numbers(1, 2) + numbers(1) + numbers(2) for number in (0, 1)
+    )
+    topic = struct.pack(">h", 0) + text("é".encode()) + b"\0" + struct.pack(">i", 2) + partitions
+    head = struct.pack(">iii", 1, 0, 2) + brokers + text(b"cluster") + struct.pack(">i", 1)
+    return [head + struct.pack(">i", 1) + topic]
+
+
+def _json(name: str, *, refusals: tuple[type[Exception], ...], read: Callable[[Path], object], file: str) -> Decoder:
+    """A JSON document of a run."""
+    return Decoder(
+        name=name,
+        decode=_in_run(file, read),
+        right=lambda: [(_run() / file).read_bytes()],
+        refusals=refusals,
+        words=JSON_WORDS,
+        memory_bytes=4 << 20,
+        memory_per_byte=1_000,
+        cost=10,
+    )
+
+
+def _read_operations(path: Path) -> None:
+    """A file of operations on objects, as a folder of them has it."""
+    check_file(path)
+    for _ in batches_of([path]):
+        pass
+
+
+def _operations() -> Sequence[bytes]:
+    """Two objects, of which one has a name."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = write_store(Path(folder), [sequence(0, 6), sequence(1, 4)], files=1)
+        return [path.read_bytes() for path in operation_files(store)]
+
+
+SHARD = f"history/{shard_name(0)}"
+DECODERS = (
+    _json("run-test", file="test.json", read=_read_test, refusals=(NotJudgedError,)),
+    _json("run-results", file="results.json", read=_read_results, refusals=(NotJudgedError,)),
+    _json("run-stopped", file="stopped.json", read=read_stopped, refusals=(HistoryError,)),
+    _json("run-complete", file=f"history/{COMPLETE_MARKER}", read=_read_shards, refusals=()),
+    Decoder(
+        name="run-shard",
+        decode=_in_run(SHARD, _read_tables),
+        right=lambda: [(_run() / SHARD).read_bytes()],
+        refusals=(HistoryError, NotInStoreError),
+        memory_bytes=16 << 20,
+        memory_per_byte=1_000,
+        may_kill=True,
+        cost=100,
+    ),
+    Decoder(
+        name="operations-store",
+        decode=of_file("operations.parquet", _read_operations),
+        right=_operations,
+        refusals=(ForeignHistoryError,),
+        memory_bytes=16 << 20,
+        memory_per_byte=1_000,
+        may_kill=True,
+        cost=60,
+    ),
+    *(
+        Decoder(
+            name=f"run-detail-{what}",
+            decode=_judge(make),
+            right=lambda: [text.encode() for text in DETAILS],
+            words=JSON_WORDS,
+            memory_bytes=64 << 20,
+            memory_per_byte=10_000,
+            cost=500,
+        )
+        for what, make in (("logs", clean), ("objects", objects))
+    ),
+    Decoder(
+        name="log-lines",
+        decode=of_file("replica.log", lambda path: list(log_lines(path))),
+        right=lambda: [b'{"event": "started", "replica": 1}\nhello\n{"event": "x", "n": [1]}\n'],
+        words=JSON_WORDS,
+        memory_per_byte=400,
+        cost=2,
+    ),
+    Decoder(
+        name="manifest",
+        decode=of_file("manifest.json", lambda path: there(is_manifest(path) or None)),
+        right=lambda: [b'{"plan": {}, "events": 3, "planted": [{"anomaly": "lost-write", "keys": [1]}]}'],
+        refusals=(SaidNoError,),
+        words=JSON_WORDS,
+        memory_per_byte=400,
+        cost=2,
+    ),
+    Decoder(
+        name="kafka-high-watermarks",
+        decode=of_file(HIGH_WATERMARKS, lambda path: high_watermarks(path.parent)),
+        right=lambda: [b"0\n2\norders 0 12\npayments 3 0\n"],
+        words=(b" ", b"\n", b"0"),
+        memory_per_byte=400,
+        cost=2,
+    ),
+    Decoder(
+        name="kafka-quorum-state",
+        decode=of_file(str(QUORUM_STATE), lambda path: there(quorum_word(path.parents[1]))),
+        right=lambda: [b'{"leaderId":1,"leaderEpoch":4,"votedId":-1,"appliedOffset":0,"data_version":0}'],
+        refusals=(SaidNoError,),
+        words=(*JSON_WORDS, b'"leaderId":', b"1e999", b"NaN"),
+        memory_per_byte=400,
+        cost=2,
+    ),
+    Decoder(
+        name="kafka-metadata",
+        decode=of_bytes(parse),
+        right=_metadata_answer,
+        refusals=(MalformedError,),
+        memory_per_byte=200,
+    ),
+)

@@ -1,0 +1,89 @@
+"""Fuzzing in processes of their own, which are watched: one that dies or stands still is a finding, another goes on.
+
+Owns the processes. Which input it was, the file says into which each writes the number of its input.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from tests.fuzz.decoder import Decoder
+from tests.fuzz.running import Finding, Kind, Report, inputs_of
+from tests.fuzz.worker import NUMBER_BYTES, Task, report_from_json
+
+STANDSTILL_S_MAX = 120.0
+"""An input that is not done by then hangs: the timer of the process itself, which counts its work alone, has not ended
+it."""
+DEATHS_MAX = 50
+"""So often a decoder may end its process before it is given up."""
+SLICE = 2_000
+WORKER = "tests.fuzz.worker"
+CATALOGUE = "tests.fuzz.catalogue"
+
+
+def watched(
+    decoder: Decoder,
+    *,
+    seed: int,
+    inputs: int,
+    time_s: float | None = None,
+    catalogue: str = CATALOGUE,
+    told: Callable[[Report], None] = lambda _: None,
+) -> Report:
+    """Run so many inputs, or as many as there is time for; ``told`` is called after each slice."""
+    report = Report()
+    slice = max(1, SLICE // decoder.cost)
+    task = Task(catalogue=catalogue, decoder=decoder.name, seed=seed, first=0, end=inputs, slice=slice)
+    until = None if time_s is None else time.monotonic() + time_s
+    with tempfile.TemporaryDirectory() as folder:
+        progress = Path(folder) / "progress"
+        while task.first < task.end and len(task.skip) < DEATHS_MAX:
+            progress.write_bytes(bytes(NUMBER_BYTES))
+            done, end = _run(task, progress, report, told, until)
+            task = replace(task, first=min(task.end, task.first + done * slice))
+            if end is None:
+                break
+            number = int.from_bytes(progress.read_bytes(), "big")
+            (_, content), *_ = inputs_of(decoder, seed, [number])
+            kind, where = end
+            if number in task.skip:
+                raise RuntimeError(f"the process for {decoder.name} does not begin: {where}")
+            report.note(Finding(kind=kind, where=f"{decoder.name}: {where}", number=number, content=content))
+            task = replace(task, skip=(*task.skip, number))
+    return report
+
+
+def _run(
+    task: Task, progress: Path, report: Report, told: Callable[[Report], None], until: float | None
+) -> tuple[int, tuple[Kind, str] | None]:
+    """How many slices one process has done, and how it has ended before the last of them, if it has."""
+    words = (sys.executable, "-m", WORKER, json.dumps(asdict(task)), str(progress))
+    done, last, since = 0, b"", time.monotonic()
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while True:
+            ready, _, _ = select.select([process.stdout], [], [], 1.0)
+            if ready:
+                line = process.stdout.readline()
+                if not line:
+                    break
+                report.add(report_from_json(json.loads(line)))
+                done, since = done + 1, time.monotonic()
+                told(report)
+            if until is not None and time.monotonic() > until:
+                process.kill()
+                return done, None
+            now = progress.read_bytes()
+            last, since = now, since if now == last else time.monotonic()
+            if time.monotonic() - since > STANDSTILL_S_MAX:
+                process.kill()
+                return done, (Kind.HANG, "it stands still")
+    return done, (Kind.DIED, f"status {process.returncode}") if process.returncode else None
