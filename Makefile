@@ -15,7 +15,7 @@ GENERATED := replica/v1/__init__.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-quick test-nightly lint fuzz images sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
+.PHONY: help demo docs test test-quick test-nightly lint fuzz images release sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -26,6 +26,7 @@ help:
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make fuzz   a million inputs for every decoder, and write store/fuzz.json (hours); FUZZ_ARGS='--decoder rpc-' is passed on"
 	@echo "make images  build both container images (needs Docker, or root on Debian); BASE=IMAGE says from what"
+	@echo "make release  build, try and list what users install, into dist/; TAG=v1.2.3 and SIGN_KEY=FILE are looked at"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
 	@echo "make soak-membership  the same of registers while voters come and go, with store/soak-membership.json"
@@ -140,6 +141,9 @@ docs: $(INSTALLED) $(GENERATED)
 
 images:
 	.ci/images build
+
+release: $(INSTALLED) $(GENERATED)
+	$(BIN)/python -m release $(if $(TAG),--tag '$(TAG)') $(if $(SIGN_KEY),--sign-key '$(SIGN_KEY)')
 
 proto: $(INSTALLED)
 	$(BIN)/python hatch_build.py

@@ -53,8 +53,11 @@ def shown_on(path: Path, root: Path) -> Iterator[Shown]:
 
 
 def pages(root: Path) -> list[Path]:
-    """README and all of docs."""
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    """The pages beside the code, and all of docs."""
+    return [
+        *(root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *sorted((root / "docs").rglob("*.md")),
+    ]
 
 
 def _code_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -98,3 +98,19 @@ def test_the_reference_is_in_the_site(site: Path) -> None:
     assert [name for name in PAGES if f'href="{name.removesuffix(".md")}.html"' not in listed] == []
     assert [name for name in PAGES if not (site / "reference" / name).with_suffix(".html").exists()] == []
     assert list(site.rglob("*.py")) == []
+
+
+def test_pages_that_lie_above_are_in_the_site(site: Path) -> None:
+    """How to contribute and to report are pages, linked from the first one, and lead to pages as on GitHub."""
+    start = (site / "index.html").read_text(encoding="utf-8").partition("<article")[2]
+    contributing = (site / "contributing.html").read_text(encoding="utf-8").partition("<article")[2]
+    for text, targets in (
+        (start, {"contributing.html", "security.html"}),
+        (
+            contributing,
+            {"add-a-fault.html", "architecture.html#who-may-import-whom", "security.html", "releasing.html"},
+        ),
+    ):
+        assert {each for each in re.findall(r'href="([^"]+)"', text) if each in targets} == targets
+    assert "CHANGELOG.md" in contributing
+    assert 'CHANGELOG.md"' not in contributing

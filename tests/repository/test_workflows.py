@@ -8,15 +8,27 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
 from nemesis.cli.__main__ import cli
+from release.interpreters import MINORS
 
+ROOT = Path(__file__).parents[2]
 FOLDER = ".github/workflows"
-ACTIONS = {"checkout", "setup-python", "setup-java", "upload-artifact"}
-NEEDED = {"lint", "test", "test-nightly", "sim"}
+OF_GITHUB = {
+    "checkout",
+    "setup-python",
+    "setup-java",
+    "upload-artifact",
+    "download-artifact",
+    "attest-build-provenance",
+}
+PUBLISHES = "pypa/gh-action-pypi-publish@release/v1"
+"""The one action that is not GitHub's own; its maintainers ask for it by this branch."""
+NEEDED = {"lint", "test", "test-nightly", "sim", "release"}
 """What must not be forgotten."""
 _TARGETS = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
 _USED = re.compile(r"\buses:\s*(\S+)")
@@ -78,10 +90,10 @@ def test_a_command_that_would_be_refused_is_found(words: list[str]) -> None:
 
 
 def test_only_known_actions_are_used(workflows: str) -> None:
-    """All are GitHub's own, each of a version."""
-    used = set(_USED.findall(workflows))
+    """All are GitHub's own, each of a version, but for the one that publishes."""
+    used = set(_USED.findall(workflows)) - {PUBLISHES}
     assert used
-    assert {re.sub(r"@v\d+$", "", name) for name in used} <= {f"actions/{name}" for name in ACTIONS}
+    assert {re.sub(r"@v\d+$", "", name) for name in used} <= {f"actions/{name}" for name in OF_GITHUB}
     assert all("@v" in name for name in used)
 
 
@@ -99,3 +111,40 @@ def test_network_namespaces_are_tested(workflows: str, pytestconfig: pytest.Conf
     job = workflows[workflows.index("\n  test:") : workflows.index("\n  simulate:")]
     assert 0 < job.index("iproute2 nftables") < job.index(setting) < job.index("PYTEST_ADDOPTS=-rs make test")
     assert setting in (pytestconfig.rootpath / "docs" / "ci.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def release_jobs(pytestconfig: pytest.Config) -> tuple[str, str]:
+    """The two jobs of a release: what builds, and what publishes."""
+    text = (pytestconfig.rootpath / FOLDER / "release.yml").read_text(encoding="utf-8")
+    before, _, after = text.partition("\n  publish:\n")
+    return before, after
+
+
+def test_what_may_publish_runs_nothing_of_ours(release_jobs: tuple[str, str], workflows: str) -> None:
+    """Rights to write are given to one job alone, which takes finished files and does not even check the code out."""
+    build, publish = release_jobs
+    assert build.count("permissions:") == 1
+    assert "\npermissions:\n  contents: read\n" in build
+    assert "checkout" not in publish
+    assert list(commands_in(publish)) == []
+    assert workflows.count(": write") == publish.count(": write") == 3
+
+
+def test_a_release_is_published_by_its_tag_and_as_it_was_made(release_jobs: tuple[str, str]) -> None:
+    """The tag is checked against the version, what is published against the sums, and no password is used."""
+    build, publish = release_jobs
+    assert 'make release TAG="$TAG"' in build
+    assert "    if: github.ref_type == 'tag'\n" in publish
+    order = [publish.index(word) for word in ("sha256sum --check --strict", "attest-build", PUBLISHES, "gh release")]
+    assert order == sorted(order)
+    assert "secrets." not in build + publish
+    assert "password" not in build + publish
+
+
+def test_a_release_is_tried_on_every_python(release_jobs: tuple[str, str]) -> None:
+    """The machine that builds has all Pythons that a release is for, among which are all that the project claims."""
+    build, _ = release_jobs
+    assert [int(minor) for minor in re.findall(r"^ +3\.(\d+)$", build, re.MULTILINE)] == [*reversed(MINORS)]
+    claimed = {int(minor) for minor in re.findall(r'Python :: 3\.(\d+)"', (ROOT / "pyproject.toml").read_text())}
+    assert claimed <= set(MINORS)
