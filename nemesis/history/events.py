@@ -133,7 +133,8 @@ class ReplicaEvent(Struct, frozen=True, kw_only=True):
     Three are told by the controller of a topic-partition, with its new leader epoch, and as ``detail`` JSON with who
     was in sync (``isr``) and who else was eligible to lead (``elr``). *offline*: it has no leader. *unclean-election*:
     the ``leader_id`` was elected though it was neither; *last-known-leader-elected*: so was the one that led last, when
-    nobody was either. The detail of became-leader names the ``log_end_offset`` with which the leader began, and of a partition the ``isr``.
+    nobody was either. The detail of became-leader names the ``log_end_offset`` with which the leader began, and the
+    ``isr`` of a partition.
 
     Two are told when the harness has looked, with ``time_ns`` after the look. *high-watermark*: the ``replica_id`` said
     that its own was ``offset``, and of which leader epoch it was; ``detail`` is its role. *final-isr*: the last of the

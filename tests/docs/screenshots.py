@@ -79,7 +79,8 @@ def _runs(store: Path) -> set[Path]:
 
 def _nemesis(*arguments: str, status: int = 0) -> None:
     click.echo(f"nemesis {' '.join(arguments)}")
-    done = subprocess.run((sys.executable, "-m", "nemesis.cli", *arguments), capture_output=True, text=True)
+    command = (sys.executable, "-m", "nemesis.cli", *arguments)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != status:
         raise click.ClickException(f"it ended with {done.returncode}, not {status}:\n{done.stdout}{done.stderr}")
 
