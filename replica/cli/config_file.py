@@ -46,7 +46,7 @@ def config_option() -> click.Option:
 
 def _load(context: click.Context, option: click.Parameter, path: Path | None) -> None:
     del option
-    if path is not None and not context.resilient_parsing:
+    if path is not None:
         use_settings(context, path, read_settings(path, settings_of(context.command)))
 
 

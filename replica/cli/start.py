@@ -179,8 +179,6 @@ def _text(name: str, says: str) -> Setting:
 
 
 def _server_settings() -> list[Setting]:
-    entry = f"ID={ADDRESS}"
-    replica_id = NUMBERS["replica_id"]
     return [
         _setting(
             "data-dir",
@@ -190,13 +188,41 @@ def _server_settings() -> list[Setting]:
             may_be="a folder",
             help="Formatted by `replica format`.",
         ),
+        *_addresses(),
+        _absent(
+            "--tls-client-auth/--no-tls-client-auth",
+            "switch",
+            [True],
+            "With `replica --tls-ca-file`: let nobody in without a certificate that is believed.",
+            show_default="--tls-client-auth",
+            show_envvar=True,
+        ),
+        *_identity(),
+        _listener("metrics-listen", "Serve Prometheus metrics here."),
+        _setting(
+            "log-level",
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            default="info",
+            show_default=True,
+            unit="word",
+            holds=("info",),
+            help="One line per step at debug.",
+        ),
+        *_server_numbers(),
+    ]
+
+
+def _addresses() -> list[Setting]:
+    """Who is reached where, and for what."""
+    entry, once = f"ID={ADDRESS}", "each ID once, port 1 to 65535"
+    return [
         _listener("listen", "Where to serve; port 0 takes a free one.", required=True),
         _table(
             "voter",
             "Whom to ask who leads, and where: a voter, or any replica; several. Needed on a disk without initial "
             "voters only.",
             entry,
-            "each ID once, port 1 to 65535",
+            once,
         ),
         _table(
             "group",
@@ -204,12 +230,7 @@ def _server_settings() -> list[Setting]:
             "NAME=MACHINE",
             "each NAME once: letters, digits, dots, dashes, underscores",
         ),
-        _table(
-            "dial",
-            "Dial this replica here instead, for example by a proxy.",
-            entry,
-            "each ID once, port 1 to 65535",
-        ),
+        _table("dial", "Dial this replica here instead, for example by a proxy.", entry, once),
         _setting(
             "roles",
             default="broker,controller",
@@ -232,33 +253,17 @@ def _server_settings() -> list[Setting]:
             "Serve other replicas here, and them nowhere else; --voter then names where they reach each other, "
             "and --advertised-address where clients reach this one.",
         ),
-        _absent(
-            "--tls-client-auth/--no-tls-client-auth",
-            "switch",
-            [True],
-            "With `replica --tls-ca-file`: let nobody in without a certificate that is believed.",
-            show_default="--tls-client-auth",
-            show_envvar=True,
-        ),
+    ]
+
+
+def _identity() -> list[Setting]:
+    """Which replica this is, or must be."""
+    number = NUMBERS["replica_id"]
+    bounds = click.IntRange(number.least, number.most)
+    return [
         _text("rack", "Where this broker stands."),
         _text("cluster-id", "Refuse a data directory of another cluster."),
-        _setting(
-            "replica-id",
-            type=click.IntRange(replica_id.least, replica_id.most),
-            unit=replica_id.unit,
-            help=replica_id.says,
-        ),
-        _listener("metrics-listen", "Serve Prometheus metrics here."),
-        _setting(
-            "log-level",
-            type=click.Choice(["debug", "info", "warning", "error"]),
-            default="info",
-            show_default=True,
-            unit="word",
-            holds=("info",),
-            help="One line per step at debug.",
-        ),
-        *_server_numbers(),
+        _setting("replica-id", type=bounds, unit=number.unit, help=number.says),
     ]
 
 
