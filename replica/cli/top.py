@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 def top(metrics: tuple[str, ...], interval_ms: int, once: bool) -> None:
     """Show each broker's role, what it leads, what lags, and its rates, until Ctrl-C.
 
-    Of a broker, LAG is the most that it has not fetched of any log, as the leaders see it; RECORDS/S are written to
-    what it leads, REQUESTS/S and ERRORS/S are those of clients and replicas, and of FLUSH and LOOP (its disk, and the
-    delay of its event loop) 99 in 100 took no longer. Exits with 1 if no page can be read in the end.
+    Of a broker, LEADS and HOSTS count partitions, and UNDER-REPL those that it leads with too few in-sync replicas; LAG
+    is the most that it has not fetched of any log, as the leaders see it. RECORDS/S are written to what it leads,
+    CALLS/S and ERRORS/S are those of clients and replicas. In milliseconds, 99 in 100 of its flushes, and of the delays
+    of its event loop (LOOP), were no longer. MIB is its resident memory. Exits with 1 if no page can be read.
     """
     from replica.cli.top_rows import read_page
     from replica.rpc.addresses import InvalidAddressError, check_address

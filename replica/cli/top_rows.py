@@ -113,6 +113,7 @@ def summary_of(before: Sequence[Page], now: Sequence[Page]) -> str:
             ("replica_leader_count", "partitions led"),
             ("replica_under_replicated_partitions", "under-replicated"),
             ("replica_under_min_isr_partition_count", "under min ISR"),
+            ("replica_offline_replica_count", "damaged"),
         )
     )
     answered = f"{sum(page.failure is None for page in now)} of {len(now)} pages read"
@@ -136,20 +137,18 @@ def _row(then: Page, page: Page, lags: Mapping[str, float]) -> dict[str, Any]:
     memory = page.total("process_resident_memory_bytes")
     return {
         "address": page.address,
-        "replica": page.replica_id,
+        "id": page.replica_id,
         "role": _role(page),
         "ready": None if page.failure else bool(page.total("replica_ready")),
         "leads": _whole(page.total("replica_leader_count")),
-        "partitions": _whole(page.total("replica_partition_count")),
-        "under_replicated": _whole(page.total("replica_under_replicated_partitions")),
-        "under_min_isr": _whole(page.total("replica_under_min_isr_partition_count")),
-        "damaged": _whole(page.total("replica_offline_replica_count")),
+        "hosts": _whole(page.total("replica_partition_count")),
+        "under_repl": _whole(page.total("replica_under_replicated_partitions")),
         "lag": _whole(lags.get(page.replica_id or "")),
         "records/s": _whole(_written(then, page)),
-        "requests/s": _whole(_rate(then, page, "replica_request_seconds_count")),
+        "calls/s": _whole(_rate(then, page, "replica_request_seconds_count")),
         "errors/s": _whole(_rate(then, page, "replica_request_errors_total")),
-        "flush_ms": _ms(quantile(0.99, _buckets(then, flushes), _buckets(page, flushes))),
-        "loop_ms": _ms(quantile(0.99, _buckets(then, delays), _buckets(page, delays))),
+        "flush": _ms(quantile(0.99, _buckets(then, flushes), _buckets(page, flushes))),
+        "loop": _ms(quantile(0.99, _buckets(then, delays), _buckets(page, delays))),
         "mib": _whole(None if memory is None else memory / (1 << 20)),
     }
 

@@ -80,6 +80,15 @@ def test_a_health_check_is_cheap_and_fails_by_its_exit_code(free_address: str) -
     assert not loaded & {"google.protobuf", "structlog", "replica.core.replica", "replica.rpc.codec", "numpy"}
 
 
+def test_a_health_check_asks_one_question(free_address: str) -> None:
+    """Alive, ready or a service by its name: whoever asks two at once is told so, and nobody is dialled."""
+    for questions in (("--live", "--ready"), ("--ready", "--service", "replica.v1.ReplicaService")):
+        result = replica("health", "--address", free_address, *questions)
+        assert (result.exit_code, "ask one question" in result.output) == (2, True)
+    result = replica("health", "--address", free_address, "--ready", "--timeout-ms", 200)
+    assert (result.exit_code, "is not serving" in result.output) == (1, True)
+
+
 def test_format_makes_a_directory_once(tmp_path: Path) -> None:
     """A directory is formatted once; a second time is refused and changes nothing."""
     arguments = ("format", "--data-dir", tmp_path / "d", "--cluster-id", "c", "--replica-id", 1, "--no-initial-voters")

@@ -65,11 +65,11 @@ def test_two_readings_are_a_row_each_with_rates_between_them() -> None:
     leader.on_flushed(ORDERS, 0.002)
     now = [reading("a:1", leader, 12.0), reading("b:1", follower, 12.0)]
     first, second = rows_of(before, now)
-    shown = ("replica", "role", "ready", "partitions", "lag", "records/s", "requests/s", "errors/s")
+    shown = ("id", "role", "ready", "hosts", "lag", "records/s", "calls/s", "errors/s")
     assert [first[column] for column in shown] == ["1", "controller", True, 1, None, 10, 25, 5]
     assert [second[column] for column in shown] == ["2", "follower", False, 0, 20, 0, 0, 0]
-    assert 1.0 <= first["flush_ms"] <= 3.0
-    assert second["flush_ms"] is None
+    assert 1.0 <= first["flush"] <= 3.0
+    assert second["flush"] is None
     assert first["mib"] > 0
     assert summary_of(before, now).startswith("controller 1; 0 partitions led, 0 under-replicated")
     assert "; 10 records/s; 2 of 2 pages read" in summary_of(before, now)
@@ -84,7 +84,7 @@ def test_a_process_that_began_anew_has_no_rate() -> None:
     _, fresh = leading(100)
     fresh.requests.of_clients["Produce"].observe(0.002)
     (row,) = rows_of([before], [reading("a:1", fresh, 12.0)])
-    assert row["requests/s"] is None
+    assert row["calls/s"] is None
 
 
 def test_what_a_new_leader_has_followed_is_not_written_by_it() -> None:
@@ -180,7 +180,7 @@ def test_a_hostile_page_reaches_no_terminal() -> None:
     page = page_of("a:1", text, 1.0)
     (row,) = rows_of([page], [page_of("a:1", text, 2.0)])
     assert "\x1b" not in str(row)
-    assert row["replica"] == "1"
+    assert row["id"] == "1"
 
 
 def top(*arguments: str) -> Result:
@@ -203,7 +203,8 @@ def test_once_prints_a_table_of_all_pages() -> None:
     summary, _, head, first, second, third, failure = result.output.splitlines()
     assert summary.startswith("controller 1; ")
     assert summary.endswith("; 2 of 3 pages read")
-    assert head.split()[:5] == ["ADDRESS", "REPLICA", "ROLE", "READY", "LEADS"]
+    assert max(map(len, (head, first, second, third))) <= 120, "as wide as many terminals are"
+    assert head.split()[:5] == ["ADDRESS", "ID", "ROLE", "READY", "LEADS"]
     assert [line.split()[2] for line in (first, second, third)] == ["controller", "follower", "unreachable"]
     assert failure == f"{gone}: no page of a replica's metrics"
 
