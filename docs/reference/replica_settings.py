@@ -62,7 +62,7 @@ def _sections(named: dict[str, Setting]) -> Iterator[tuple[str, list[Setting]]]:
 def _row(setting: Setting) -> tuple[str, ...]:
     held = ", ".join(str(value).lower() for value in setting.holds)
     default = "must be given" if setting.required else code(held)
-    return code(setting.key), code(setting.unit), default, prose(setting.may_be), prose(setting.help or "")
+    return code(setting.key), prose(setting.unit), default, prose(setting.may_be), prose(setting.help or "")
 
 
 def _order(order: Order) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def test_every_setting_is_on_the_page(rows: dict[str, list[str]]) -> None:
 def test_no_setting_goes_without_a_word(setting: Setting, rows: dict[str, list[str]]) -> None:
     """Each has a unit, what it may be, and what it does, on the page and in the help."""
     unit, default, may_be, says = rows[setting.key]
-    assert unit == f"`{setting.unit}`"
+    assert unit == setting.unit
     assert setting.unit
     assert may_be
     assert says.endswith((".", "..."))
@@ -49,7 +49,7 @@ def test_no_setting_goes_without_a_word(setting: Setting, rows: dict[str, list[s
 def test_the_range_of_a_number_is_the_one_that_is_checked(name: str, rows: dict[str, list[str]]) -> None:
     """What the page shows is what the server holds its options to."""
     unit, _, may_be, _ = rows[name.replace("_", "-")]
-    assert (unit, may_be) == (f"`{NUMBERS[name].unit}`", f"{NUMBERS[name].least} to {NUMBERS[name].most}")
+    assert (unit, may_be) == (NUMBERS[name].unit, f"{NUMBERS[name].least} to {NUMBERS[name].most}")
 
 
 def test_a_unit_is_the_one_of_the_name() -> None:
