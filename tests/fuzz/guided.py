@@ -8,11 +8,12 @@ for the tests: ``pip install atheris``. What is found is told and kept, and the 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 import atheris
 
@@ -26,8 +27,8 @@ with atheris.instrument_imports(include=["replica", "nemesis"]):
 INPUT_BYTES_MAX = 1 << 16
 
 
-def guided(decoder: Decoder, inputs: int, seed: int, found: Path) -> Report:
-    """Run so many inputs; the findings are kept in the folder ``found``."""
+def guided(decoder: Decoder, inputs: int, seed: int, found: Path) -> None:
+    """Run so many inputs, tell, and end the process, which libFuzzer does not give back; findings go to ``found``."""
     report, material = Report(), Material(decoder.right(), decoder.words)
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as right, timed():
         warm_up(decoder, Path(scratch))
@@ -41,7 +42,7 @@ def guided(decoder: Decoder, inputs: int, seed: int, found: Path) -> Report:
                     sys.stdout.write(f"{finding.kind}: {finding.where}: {kept(found, decoder, finding)}\n")
                 report.note(finding)
             if report.inputs >= inputs:
-                raise _DoneError
+                _end(decoder, report)
 
         def mutate(content: bytes, size_max: int, number: int) -> bytes:
             dice = Random(number)
@@ -53,28 +54,26 @@ def guided(decoder: Decoder, inputs: int, seed: int, found: Path) -> Report:
 
         words = (sys.argv[0], f"-seed={seed + 1}", f"-max_len={INPUT_BYTES_MAX}", right)
         atheris.Setup([*words], run, custom_mutator=mutate)
-        with suppress(_DoneError):
-            atheris.Fuzz()
-    return report
+        atheris.Fuzz()
 
 
-class _DoneError(Exception):
-    """As many inputs were run as were asked for."""
+def _end(decoder: Decoder, report: Report) -> NoReturn:
+    counts = f"{report.inputs:,} inputs, {report.accepted:,} taken, {report.refused:,} refused"
+    sys.stdout.write(f"{decoder.name}: {counts}, {len(report.found)} findings\n")
+    sys.stdout.flush()
+    os._exit(int(bool(report.found)))
 
 
-def main() -> int:
-    """Fuzz one decoder, and tell."""
+def main() -> None:
+    """Fuzz one decoder."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.guided", description=__doc__)
     parser.add_argument("--decoder", required=True, choices=DECODERS, metavar="NAME")
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--found", type=Path, default=Path("store/fuzz-findings"), help="where findings are kept")
     asked = parser.parse_args()
-    report = guided(DECODERS[asked.decoder], asked.inputs, asked.seed, asked.found)
-    counts = f"{report.inputs:,} inputs, {report.accepted:,} taken, {report.refused:,} refused"
-    sys.stdout.write(f"{asked.decoder}: {counts}, {len(report.found)} findings\n")
-    return int(bool(report.found))
+    guided(DECODERS[asked.decoder], asked.inputs, asked.seed, asked.found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

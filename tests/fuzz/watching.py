@@ -12,16 +12,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+
+import psutil
 
 from tests.fuzz.decoder import Decoder
 from tests.fuzz.running import Finding, Kind, Report, inputs_of
 from tests.fuzz.worker import NUMBER_BYTES, Task, report_from_json
 
-STANDSTILL_S_MAX = 120.0
-"""An input that is not done by then hangs: the timer of the process itself, which counts its work alone, has not ended
-it."""
+STANDSTILL_CPU_S_MAX = 60.0
+"""An input that has taken so much of the processor hangs: the timer of the process itself has not ended it."""
+STANDSTILL_S_MAX = 900.0
+"""And one that is not done by then, whatever it waits for. A busy machine gives a process little of itself."""
 DEATHS_MAX = 50
 """So often a decoder may end its process before it is given up."""
 SLICE = 2_000
@@ -66,9 +70,10 @@ def _run(
 ) -> tuple[int, tuple[Kind, str] | None]:
     """How many slices one process has done, and how it has ended before the last of them, if it has."""
     words = (sys.executable, "-m", WORKER, json.dumps(asdict(task)), str(progress))
-    done, last, since = 0, b"", time.monotonic()
+    done, last, since = 0, b"", (time.monotonic(), 0.0)
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
+        watched = psutil.Process(process.pid)
         while True:
             ready, _, _ = select.select([process.stdout], [], [], 1.0)
             if ready:
@@ -76,14 +81,22 @@ def _run(
                 if not line:
                     break
                 report.add(report_from_json(json.loads(line)))
-                done, since = done + 1, time.monotonic()
+                done += 1
                 told(report)
             if until is not None and time.monotonic() > until:
                 process.kill()
                 return done, None
-            now = progress.read_bytes()
-            last, since = now, since if now == last else time.monotonic()
-            if time.monotonic() - since > STANDSTILL_S_MAX:
+            now, at = progress.read_bytes(), (time.monotonic(), _cpu_s(watched))
+            last, since = now, since if now == last else at
+            if at[0] - since[0] > STANDSTILL_S_MAX or at[1] - since[1] > STANDSTILL_CPU_S_MAX:
                 process.kill()
                 return done, (Kind.HANG, "it stands still")
     return done, (Kind.DIED, f"status {process.returncode}") if process.returncode else None
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    """What a process has taken of the processor; one that has just ended is not seen to take more."""
+    with suppress(psutil.Error):
+        times = process.cpu_times()
+        return float(times.user + times.system)
+    return 0.0
