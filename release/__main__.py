@@ -42,11 +42,12 @@ def main(output: Path, tag: str, sign_key: Path | None, dry_run: bool) -> None:
         if sign_key is not None and not sign_key.is_file():
             raise ReleaseError(f"there is no key {sign_key}")
         stale = released_in(output)
-        interpreters = begin(source, has_key=sign_key is not None)
+        has_engine = engine_answers()
+        interpreters = begin(source, has_engine=has_engine, has_key=sign_key is not None)
         if dry_run:
             return
         with TemporaryDirectory(prefix="highwater-release-") as scratch:
-            made = release(source, Path(scratch), interpreters)
+            made = release(source, Path(scratch), interpreters, has_engine=has_engine)
             if sign_key is not None:
                 sign(made, sign_key)
             put(made, output, stale)
@@ -65,7 +66,7 @@ def leave_out(what: str) -> None:
     click.echo(f"left out: {what}")
 
 
-def begin(source: Source, *, has_key: bool) -> dict[int, Path]:
+def begin(source: Source, *, has_engine: bool, has_key: bool) -> dict[int, Path]:
     """Say what is released and what is left out here; return the Pythons to try it on. Raises ReleaseError for none."""
     say(f"{source.name} {source.version}, commit {source.commit[:12]}")
     if changed := uncommitted(source):
@@ -74,7 +75,7 @@ def begin(source: Source, *, has_key: bool) -> dict[int, Path]:
     found = find_interpreters()
     for minor in (minor for minor, path in found.items() if path is None):
         leave_out(f"trying it on Python 3.{minor}: there is none here")
-    for is_there, what in ((has_compiler(), NO_COMPILER), (engine_answers(), NO_ENGINE), (has_key, NO_KEY)):
+    for is_there, what in ((has_compiler(), NO_COMPILER), (has_engine, NO_ENGINE), (has_key, NO_KEY)):
         if not is_there:
             leave_out(what)
     there = {minor: path for minor, path in found.items() if path is not None}
@@ -84,7 +85,7 @@ def begin(source: Source, *, has_key: bool) -> dict[int, Path]:
     return there
 
 
-def release(source: Source, scratch: Path, interpreters: Mapping[int, Path]) -> Path:
+def release(source: Source, scratch: Path, interpreters: Mapping[int, Path], *, has_engine: bool) -> Path:
     """Make all of it in a folder of its own, and return that. Raises ReleaseError where anything is not as it must."""
     tree, made = scratch / "commit", scratch / "made"
     made.mkdir()
@@ -104,7 +105,7 @@ def release(source: Source, scratch: Path, interpreters: Mapping[int, Path]) -> 
                 write_sbom(environment, tree, made / f"{source.name}-{source.version}{SBOM_SUFFIX}")
                 say(f"listed what it needs on Python 3.{minor}: {source.name}-{source.version}{SBOM_SUFFIX}")
             rmtree(environment)
-    if engine_answers():
+    if has_engine:
         build_images(source, tree, made, scratch, say)
     write_sums(made)
     return made

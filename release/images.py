@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from release.source import Source
 
 IMAGES = ("replica", "nemesis")
 """The targets of the Dockerfile."""
-PACKAGES_IN_IMAGE = "/opt/highwater/lib"
+DESCRIPTIONS = "cd /opt/highwater/lib/python3.*/site-packages && tar --create --gzip *.dist-info | base64"
+"""What is run in an image: its Python packages' descriptions, packed, as text."""
 DPKG_FORMAT = "${Package}\t${Version}\t${Architecture}\n"
+IN_IMAGE = ("docker", "run", "--rm", "--network", "none", "--entrypoint")
 ENGINE_TIMEOUT_S = 30
 
 
@@ -36,7 +39,7 @@ def build_images(source: Source, tree: Path, made: Path, scratch: Path, say: Cal
     for name in IMAGES:
         image = f"highwater-{name}"
         run("docker", "tag", image, f"{image}:{source.version}")
-        said = run("docker", "run", "--rm", "--entrypoint", name, image, "--version").strip()
+        said = run(*IN_IMAGE, name, image, "--version").strip()
         if said != f"{name}, version {source.version}":
             raise ReleaseError(f"the image {image} says {said!r}")
         target = made / f"{image}-{source.version}{SBOM_SUFFIX}"
@@ -45,18 +48,15 @@ def build_images(source: Source, tree: Path, made: Path, scratch: Path, say: Cal
 
 
 def list_image(image: str, tree: Path, scratch: Path, target: Path) -> int:
-    """List what is in an image, and tell how many packages of Debian. Its Python packages are read here, not run."""
+    """List what is in an image, and tell how many packages of Debian.
+
+    Its Python packages are described in an environment of this machine, where they are read and nothing of them is run.
+    """
     scratch.mkdir()
-    container = run("docker", "create", image).strip()
-    try:
-        run("docker", "cp", f"{container}:{PACKAGES_IN_IMAGE}", scratch / "copied")
-    finally:
-        run("docker", "rm", container)
+    packed = scratch / "packed.tar.gz"
+    packed.write_bytes(b64decode(run(*IN_IMAGE, "sh", image, "-c", DESCRIPTIONS)))
     run(sys.executable, "-m", "venv", "--without-pip", scratch / "environment")
-    (own,) = (scratch / "environment").glob("lib/python3.*/site-packages")
-    (copied,) = (scratch / "copied").glob("python3.*/site-packages")
-    own.rmdir()
-    copied.rename(own)
+    (packages,) = (scratch / "environment").glob("lib/python3.*/site-packages")
+    run("tar", "--extract", "--no-same-owner", f"--file={packed}", f"--directory={packages}")
     write_sbom(scratch / "environment", tree, target)
-    query = run("docker", "run", "--rm", "--entrypoint", "dpkg-query", image, "--show", f"--showformat={DPKG_FORMAT}")
-    return add_debian_packages(target, query)
+    return add_debian_packages(target, run(*IN_IMAGE, "dpkg-query", image, "--show", f"--showformat={DPKG_FORMAT}"))

@@ -11,27 +11,26 @@ from release.commands import ReleaseError
 from release.images import build_images, engine_answers
 from release.sbom import add_debian_packages, debian_components
 from release.source import read_source
-from tests.release.checkouts import PYPROJECT, small_checkout
+from tests.release.checkouts import PYPROJECT, small_checkout, written
 from tests.release.test_interpreters import program
 
 ENGINE = """
 echo "$@" >> {told}
-case "$1 $2 $3 $4" in
-    "create "*) echo some-container ;;
-    "cp "*) mkdir -p "$3/python3.11/site-packages/click-8.1.0.dist-info"
-        printf 'Metadata-Version: 2.1\\nName: click\\nVersion: 8.1.0\\n' \\
-            > "$3/python3.11/site-packages/click-8.1.0.dist-info/METADATA" ;;
-    "run --rm --entrypoint dpkg-query") printf 'libc6\\t2.36-9+deb12u1\\tamd64\\ntzdata\\t2024a\\tall\\n' ;;
-    "run --rm --entrypoint "*) echo "$4, version {version}" ;;
+case "$6" in
+    "dpkg-query") printf 'libc6\\t2.36-9+deb12u1\\tamd64\\ntzdata\\t2024a\\tall\\n' ;;
+    "sh") cd {packages} && tar --create --gzip *.dist-info | base64 ;;
+    *) echo "$6, version 1.2.3" ;;
 esac
 """
+METADATA = "Metadata-Version: 2.1\nName: click\nVersion: 8.1.0\n"
 
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A ``docker`` that answers as the engine does, and writes down what it was told."""
     told = tmp_path / "told"
-    program(tmp_path / "bin" / "docker", ENGINE.format(told=told, version="1.2.3"))
+    packages = written(tmp_path / "packages", {"click-8.1.0.dist-info/METADATA": METADATA})
+    program(tmp_path / "bin" / "docker", ENGINE.format(told=told, packages=packages))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.delenv("BASE", raising=False)
     return told

@@ -41,7 +41,7 @@ def test_what_is_left_out_is_said(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PYENV_ROOT", raising=False)
-    assert list(begin(source, has_key=False)) == [sys.version_info.minor]
+    assert list(begin(source, has_engine=False, has_key=False)) == [sys.version_info.minor]
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"some_log 1.2.3, commit {source.commit[:12]}"
     assert said[1] == "left out: what is not committed: new.txt"
