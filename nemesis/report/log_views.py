@@ -111,7 +111,7 @@ def _in_sync(rows: Rows, end_s: float) -> Iterator[InSync]:
         at, isr = row["time_s"], set(replica_ids(row["told"].get("isr")) or ())
         left, joined = (set(replica_ids(row["told"].get(name)) or ()) for name in ("left", "joined"))
         begin = max((bound for bound in bounds if bound < at), default=None)
-        if begin in silent_s:
+        if begin is not None and begin in silent_s:
             yield from (InSync(replica_id=one, start_s=begin, end_s=at) for one in sorted((isr | left) - joined))
         end = min((bound for bound in bounds if bound > at), default=end_s)
         yield from (InSync(replica_id=one, start_s=at, end_s=end) for one in sorted(isr))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import click
 from playwright.sync_api import Browser, sync_playwright
@@ -20,7 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser import NARROW, WIDE, chromium_path
 
 WINDOWS = {"1400": WIDE, "500": NARROW}
-SCHEMES = ("light", "dark")
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 MORE = (
     ("run", "--workload", "register", "--nemesis", "partition,kill", "--time-limit", "10", "--seed", "3"),
     ("run", "--nemesis", "pause", "--time-limit", "10", "--seed", "4"),
