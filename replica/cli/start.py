@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.cli.access import access_from, access_params
 from replica.cli.help import Command, Sections, example
 from replica.cli.tls import tls_files
 from replica.core.config import (
@@ -136,7 +137,8 @@ def server_options_from(values: dict[str, Any]) -> ServerOptions:
             "roles": _roles_from(values["roles"]),
             "replica_id": None if values["replica_id"] is None else ReplicaId(values["replica_id"]),
             "groups": parse_groups(values["group"]),
-            "tls": tls_files(),
+            "tls": tls_files(with_token=False),
+            "access": access_from(values),
         }
         return ServerOptions(**given)
     except (InvalidAddressError, InvalidConfigError) as error:
@@ -212,6 +214,7 @@ def _server_params() -> list[click.Parameter]:
             show_default=True,
             help="With `replica --tls-ca-file`: let nobody in without a certificate that is believed.",
         ),
+        *access_params(),
         _option("rack", help="Where this broker stands."),
         _option("cluster-id", help="Refuse a data directory of another cluster."),
         _option("replica-id", type=click.IntRange(min=0), help="Refuse a data directory of another replica."),

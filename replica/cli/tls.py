@@ -1,4 +1,5 @@
-"""The TLS of every command: options of ``replica`` itself, before the command's name, or of the environment.
+"""The TLS of every command, and who a client is: options of ``replica`` itself, before the command's name, or of the
+environment.
 
 Owns their names. Files are read by whoever dials or serves. Imports nothing heavy before a command runs.
 """
@@ -20,28 +21,33 @@ _FILES = {
     "cert_file": "PEM file of this side's certificate: a replica's, or that of a client of replicas that ask for one.",
     "key_file": "PEM file of that certificate's key.",
 }
+_TOKEN = "token_file"
 _KEY = f"{__name__}.files"
 
 
 def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let a group take the files for all of its commands."""
+    command = _file_option(_TOKEN, "File of a token that says who a client is; read again when it changes.")(command)
     for name, explanation in reversed(_FILES.items()):
-        dashed = f"tls-{name}".replace("_", "-")
-        command = click.option(
-            f"--{dashed}",
-            f"tls_{name}",
-            type=click.Path(path_type=Path, dir_okay=False),
-            envvar=_variable(name),
-            show_envvar=True,
-            expose_value=False,
-            callback=_keep,
-            help=explanation,
-        )(command)
+        command = _file_option(f"tls_{name}", explanation)(command)
     return command
 
 
+def _file_option(name: str, explanation: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        name,
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar=_variable(name),
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep,
+        help=explanation,
+    )
+
+
 def _variable(name: str) -> str:
-    return f"REPLICA_TLS_{name.upper()}"
+    return f"REPLICA_{name.upper()}"
 
 
 def _keep(context: click.Context, option: click.Parameter, path: Path | None) -> None:
@@ -49,17 +55,23 @@ def _keep(context: click.Context, option: click.Parameter, path: Path | None) ->
         context.meta.setdefault(_KEY, {})[str(option.name).removeprefix("tls_")] = path
 
 
-def tls_files() -> TlsFiles | None:
-    """What this command was given; None without TLS. Raises click.UsageError where it cannot be used."""
-    for name in map(_variable, _FILES):
+def tls_files(*, with_token: bool = True) -> TlsFiles | None:
+    """What this command was given; None without TLS. A replica shows no token, whatever its environment has.
+
+    Raises click.UsageError where it cannot be used.
+    """
+    for name in map(_variable, (*(f"tls_{name}" for name in _FILES), _TOKEN)):
         if os.environ.get(name) == "":  # Without TLS is not what somebody wants who set it.
             raise click.UsageError(f"{name} is empty: unset it, or name a file")
     context = click.get_current_context(silent=True)
     files = None if context is None else context.meta.get(_KEY)
-    if files is None:
+    if files is not None and not with_token:
+        files = {name: path for name, path in files.items() if name != _TOKEN}
+    if not files:
         return None
     if "ca_file" not in files:
-        raise click.UsageError("a certificate alone is not enough for TLS: say whom to believe with --tls-ca-file")
+        what = "a token is shown by TLS alone" if _TOKEN in files else "a certificate alone is not enough for TLS"
+        raise click.UsageError(f"{what}: say whom to believe with --tls-ca-file")
     from replica.rpc.tls import TlsError, TlsFiles
 
     found = TlsFiles(**files)

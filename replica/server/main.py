@@ -191,6 +191,7 @@ class ReplicaProcess:
             logger=self._logger,
             limits=_service_limits(options),
             on_over_budget=self._metrics.on_over_budget,
+            authorizer=options.access.authorizer(self._core, options.groups, self._logger),
         )
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
@@ -222,7 +223,8 @@ class ReplicaProcess:
         )
         server.add_generic_rpc_handlers(self._service.handlers(with_peers=with_peers))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        if options.access.reflection:
+            reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         return server
 
     def _address_table(self, dial: Mapping[ReplicaId, str], heard: HeardLeaders) -> AddressTable:

@@ -26,6 +26,7 @@ from replica.ids import BrokerEpoch, ReplicaId
 from replica.rpc.addresses import addresses_of, check_address
 from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
 from replica.rpc.tls import TlsFiles
+from replica.server.access import AccessOptions
 from replica.server.budgets import PLACE_BYTES
 from replica.server.groups import check_groups
 from replica.storage import LogConfig
@@ -62,7 +63,8 @@ class ServerOptions:
     and ``answer_bytes_max`` what answers to clients may hold that were not taken yet, of one connection and of all.
     With ``tls`` all listeners serve by TLS alone, and other replicas are dialled by it; ``tls_client_auth`` lets nobody
     in who has no certificate that is believed, and where other replicas have a listener of their own, they always need
-    one. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was formatted with.
+    one. ``access`` says who may do what. ``cluster_id`` and ``replica_id``, when given, must be those that the data
+    directory was formatted with.
     """
 
     data_dir: Path
@@ -74,6 +76,7 @@ class ServerOptions:
     peer_listen: str | None = None
     tls: TlsFiles | None = None
     tls_client_auth: bool = True
+    access: AccessOptions = field(default_factory=AccessOptions)
     rack: str | None = None
     cluster_id: str | None = None
     replica_id: ReplicaId | None = None
@@ -121,6 +124,11 @@ class ServerOptions:
         if len((self.rack or "").encode()) > TEXT_BYTES_MAX:
             raise InvalidConfigError(f"rack has {len((self.rack or '').encode())} bytes; at most {TEXT_BYTES_MAX}")
         check_groups(self.groups)
+        self.access.check(
+            has_tls=self.tls is not None,
+            asks_everybody=self.tls_client_auth,
+            has_peer_listener=self.peer_listen is not None,
+        )
         self._check_sizes()
         self._check_request_size()
 
