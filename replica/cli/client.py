@@ -90,7 +90,9 @@ def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
     except InvalidAddressError as error:
         raise click.UsageError(str(error)) from error
     except ClusterUnreachableError as error:
-        raise click.ClickException(f"{error}; check --bootstrap, and that the brokers run") from error
+        is_denied = error.error == "CLUSTER_AUTHORIZATION_FAILED"
+        advice = "" if is_denied else "; check --bootstrap, and that the brokers run"
+        raise click.ClickException(f"{error}{advice}") from error
     except ClientError as error:
         raise _told(error) from error
     except KeyboardInterrupt:

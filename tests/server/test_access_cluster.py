@@ -7,7 +7,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
+import grpc.aio
 import pytest
+from grpc_reflection.v1alpha import (  # type: ignore[import-untyped]  # ships no types
+    reflection_pb2,
+    reflection_pb2_grpc,
+)
 
 from replica.client import (
     Admin,
@@ -213,3 +219,22 @@ async def test_nobody_speaks_for_a_replica_without_its_certificate(cluster: OwnC
                         await transport.call(replica_id, request, 5000)
             await transport.close()
         assert (await admin.describe_cluster()).brokers == brokers
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [((), grpc.StatusCode.OK), (("--no-reflection",), grpc.StatusCode.UNIMPLEMENTED)]
+)
+async def test_reflection_can_be_switched_off(options: tuple[str, ...], code: grpc.StatusCode, tmp_path: Path) -> None:
+    """By default everybody who is let in learns what RPCs there are; without, nobody does."""
+    lone = LocalCluster(tmp_path, size=1)
+    lone.format()
+    lone.start(options=options)
+    try:
+        async with grpc.aio.insecure_channel(lone.addresses[ReplicaId(1)]) as channel:
+            request = reflection_pb2.ServerReflectionRequest(list_services="")
+            call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(
+                iter([request]), wait_for_ready=True, timeout=60
+            )
+            assert await call.code() is code
+    finally:
+        lone.close()

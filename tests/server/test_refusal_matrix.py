@@ -250,6 +250,15 @@ def test_refusals_are_definite() -> None:
     }
 
 
+def test_docs_tell_who_is_refused() -> None:
+    """The matrix of docs/server.md, in which all RPCs of a kind are one column, is this one."""
+    page = PAGE.read_text(encoding="utf-8").split("| who calls | what clients ask | what replicas ask |")[1]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", page.split("\n\n")[0], re.M)
+    of_clients, of_replicas = expected("write topic orders"), expected(TO_REPLICAS)
+    of_clients = {who: what.removeprefix("TOPIC_") for who, what in of_clients.items()}
+    assert rows == [(who, of_clients[who], of_replicas[who]) for who in of_clients]
+
+
 def test_docs_tell_what_each_rpc_needs() -> None:
     """The table of docs/server.md is that of the code."""
     rows = re.findall(
