@@ -43,6 +43,9 @@ PARTITIONS_MAX = 10_000
 
 BROKERS_MAX = 1000
 
+ACLS_MAX = 2000
+"""Entries of the access control list: one answer tells them all."""
+
 REPLICAS_MAX = 16
 """Replicas of a partition. While it is reassigned it has those that come and those that go."""
 
@@ -111,5 +114,6 @@ ALL_PARTITIONS = Entries(PARTITIONS_MAX)
 FETCHED_AT_ONCE = Entries(FETCH_PARTITIONS_MAX)
 PRODUCED_AT_ONCE = Entries(PRODUCED_AT_ONCE_MAX)
 OF_A_PAGE = Entries(PAGE_PARTITIONS_MAX)
+ALL_ACLS = Entries(ACLS_MAX)
 REPLICAS = Entries(REPLICAS_MAX)
 MOVING_REPLICAS = Entries(2 * REPLICAS_MAX)

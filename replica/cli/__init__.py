@@ -6,8 +6,11 @@
 - ``cluster`` asks each replica for itself, ``quorum`` for its voters, which ``voters`` changes;
 - ``top``, by ``top_rows``, watches all of them by their metrics;
 - ``topic``, with ``topic_reassign`` and ``topic_waiting``, is what administrators ask for;
+- ``acl`` is who may do what;
 - ``records``, by ``lines``, writes and reads topics;
 - ``kv``, with ``kv_reads``, ``kv_txn`` and ``kv_lease``, is the key-value store; ``kv_options`` is what these share.
+
+``access`` has the options of ``start`` about who may do what, ``tls`` those of all commands about who one is.
 
 ``client`` is what those share that ask a cluster, and ``help`` how all of them explain themselves.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import click
 
+from replica.cli.acl import acl
 from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.config import config
@@ -26,7 +27,7 @@ from replica.cli.topic import cluster, partition, topic
 SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv",),
-    "The cluster": ("cluster", "quorum", "status", "top", "health"),
+    "The cluster": ("cluster", "quorum", "acl", "status", "top", "health"),
     "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
 }
 
@@ -64,6 +65,7 @@ main.add_command(consume)
 main.add_command(offsets)
 main.add_command(kv)
 main.add_command(quorum)
+main.add_command(acl)
 main.add_command(dump_log)
 
 

@@ -41,6 +41,9 @@ def certs(names: tuple[str, ...], folder: Path, hosts: tuple[str, ...], days: in
 
     The authority is made where there is none. What there is of a NAME is replaced: so it is renewed, and replicas and
     clients take it up with their next connections.
+
+    Where replicas run with --authorizer acl, the NAME of the certificate of replica 1 is replica-1, and whoever has it
+    can speak for that replica and no other. Any other NAME is a client's, User:NAME in `replica acl`.
     """
     try:
         from cryptography import x509

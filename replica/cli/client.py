@@ -56,6 +56,10 @@ ADVICE = {
     "ELIGIBLE_LEADERS_NOT_AVAILABLE": "start one of its replicas",
     "INCONSISTENT_CLUSTER_ID": "check --bootstrap",
     "OFFSET_OUT_OF_RANGE": "`replica offsets` shows where each partition begins and up to where it is committed",
+    **dict.fromkeys(
+        ("TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"),
+        "`replica acl list` shows who may do what, to who may see it",
+    ),
     "NOT_ENOUGH_REPLICAS": "bring replicas back, or lower min.insync.replicas",
 }
 """What to do about an error, where its own words do not say."""
@@ -86,7 +90,9 @@ def run(action: Callable[[], Awaitable[ResultT]]) -> ResultT:
     except InvalidAddressError as error:
         raise click.UsageError(str(error)) from error
     except ClusterUnreachableError as error:
-        raise click.ClickException(f"{error}; check --bootstrap, and that the brokers run") from error
+        is_denied = error.error == "CLUSTER_AUTHORIZATION_FAILED"
+        advice = "" if is_denied else "; check --bootstrap, and that the brokers run"
+        raise click.ClickException(f"{error}{advice}") from error
     except ClientError as error:
         raise _told(error) from error
     except KeyboardInterrupt:

@@ -98,8 +98,12 @@ class Setting(click.Option):
                 return f"{self.unit} in quotes"
 
     def _entries(self, value: Any) -> list[str]:
-        """The entries of a table, as the option takes them one by one."""
-        name, _, content = self.unit.partition("=")
+        """The entries of a table or of a list, as the option takes them one by one."""
+        name, is_table, content = self.unit.partition("=")
+        if not is_table:
+            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                raise WrongValueError(f'is {shown(value)}; it must be a list of {self.unit}: ["{self.unit}"]')
+            return value
         if not isinstance(value, Mapping):
             raise WrongValueError(
                 f'is {shown(value)}; it must be a table: [{self.key}], and below it {name} = "{content}"'

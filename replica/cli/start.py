@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.bounds import TEXT_BYTES_MAX
+from replica.cli.access import access_from, access_settings
 from replica.cli.config_file import config_option
 from replica.cli.config_setting import Setting
 from replica.cli.help import Command, Sections, example
@@ -118,7 +119,8 @@ def server_options_from(values: Mapping[str, Any], *, files_are_read: bool = Tru
             "dial": parse_entries(values["dial"]),
             "roles": _roles_from(values["roles"]),
             "groups": parse_groups(values["group"]),
-            "tls": tls_files(are_read=files_are_read),
+            "tls": tls_files(are_read=files_are_read, with_token=False),
+            "access": access_from(values),
         }
         return ServerOptions(**given)
     except (InvalidAddressError, InvalidConfigError) as error:
@@ -197,6 +199,7 @@ def _server_settings() -> list[Setting]:
             show_default="--tls-client-auth",
             show_envvar=True,
         ),
+        *access_settings(),
         *_identity(),
         _listener("metrics-listen", "Serve Prometheus metrics here."),
         _setting(

@@ -1,4 +1,5 @@
-"""The TLS of every command: options of ``replica`` itself, before the command's name, or of the environment.
+"""The TLS of every command, and who a client is: options of ``replica`` itself, before the command's name, or of the
+environment.
 
 Owns their names. Files are read by whoever dials or serves. Imports nothing heavy before a command runs.
 """
@@ -22,11 +23,22 @@ _FILES = {
     "cert_file": "PEM file of this side's certificate: a replica's, or that of a client of replicas that ask for one.",
     "key_file": "PEM file of that certificate's key.",
 }
+_TOKEN, _TOKEN_VARIABLE = "token_file", "REPLICA_TOKEN_FILE"
 _KEY = f"{__name__}.files"
 
 
 def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let a group take the files for all of its commands."""
+    command = click.option(
+        "--token-file",
+        _TOKEN,
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar=_TOKEN_VARIABLE,
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep,
+        help="File of a token that says who a client is; read again when it changes.",
+    )(command)
     for name in reversed(_FILES):
         command = click.option(*_spelled(name), cls=Setting, **_declared(name))(command)
     return command
@@ -69,24 +81,27 @@ def keep_files(context: click.Context, values: Mapping[str, Any]) -> None:
 
 
 def given_files(context: click.Context) -> Mapping[str, Path]:
-    """What this command was given, by the names of settings."""
-    return {f"tls_{name}": path for name, path in context.meta.get(_KEY, {}).items()}
+    """What this command was given of TLS, by the names of settings."""
+    return {f"tls_{name}": path for name, path in context.meta.get(_KEY, {}).items() if name in _FILES}
 
 
-def tls_files(*, are_read: bool = True) -> TlsFiles | None:
-    """What this command was given; None without TLS. Raises click.UsageError where it cannot be used.
+def tls_files(*, are_read: bool = True, with_token: bool = True) -> TlsFiles | None:
+    """What this command was given; None without TLS. A replica shows no token, whatever its environment has.
 
-    Unless files ``are_read``, they need not be there.
+    Unless files ``are_read``, they need not be there. Raises click.UsageError where they cannot be used.
     """
-    for setting in tls_settings():
-        if os.environ.get(setting.variable) == "":  # Without TLS is not what somebody wants who set it.
-            raise click.UsageError(f"{setting.variable} is empty: unset it, or name a file")
+    for variable in (*(setting.variable for setting in tls_settings()), _TOKEN_VARIABLE):
+        if os.environ.get(variable) == "":  # Without TLS is not what somebody wants who set it.
+            raise click.UsageError(f"{variable} is empty: unset it, or name a file")
     context = click.get_current_context(silent=True)
     files = None if context is None else context.meta.get(_KEY)
-    if files is None:
+    if files is not None and not with_token:
+        files = {name: path for name, path in files.items() if name != _TOKEN}
+    if not files:
         return None
     if "ca_file" not in files:
-        raise click.UsageError("a certificate alone is not enough for TLS: say whom to believe with --tls-ca-file")
+        what = "a token is shown by TLS alone" if _TOKEN in files else "a certificate alone is not enough for TLS"
+        raise click.UsageError(f"{what}: say whom to believe with --tls-ca-file")
     from replica.rpc.tls import TlsError, TlsFiles
 
     found = TlsFiles(**files)

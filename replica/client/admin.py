@@ -1,4 +1,4 @@
-"""Changing the cluster and looking at it: topics, settings, leaders, replicas, and which records are kept.
+"""Changing the cluster and looking at it: topics, settings, leaders, replicas, which records are kept, who may do what.
 
 Owns the calls; finding the controller is ``controller_calls``' work, deleting records that of ``admin_records``.
 Source: Kafka's ``Admin``.
@@ -17,16 +17,21 @@ from replica.client.clock import Clock
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Closing, Connections
 from replica.client.controller_calls import ControllerCalls
-from replica.client.failures import AdminError, UnknownTopicError
+from replica.client.failures import AdminError, NotAuthorizedError, UnknownTopicError
 from replica.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterTopicRequest,
     AlterTopicResponse,
+    ChangeAclsResponse,
+    CreateAclsRequest,
     CreateTopicRequest,
     CreateTopicResponse,
+    DeleteAclsRequest,
     DeleteTopicRequest,
     DeleteTopicResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
     DescribeClusterResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
@@ -40,6 +45,7 @@ from replica.core.messages import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from replica.core.metadata.acls import Acl
 from replica.core.metadata.image import TopicImage
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
@@ -183,6 +189,21 @@ class Admin(Closing):
         request = UnregisterBrokerRequest(broker_id=broker_id, cluster_id=self._view.config.cluster_id)
         await self._controller.ask(request, UnregisterBrokerResponse, timeout_ms)
 
+    async def create_acls(self, acls: Iterable[Acl], *, timeout_ms: int | None = None) -> None:
+        """Add entries to the access control list, all or none; those that there are already stay."""
+        request = CreateAclsRequest(acls=tuple(acls), cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, ChangeAclsResponse, timeout_ms)
+
+    async def delete_acls(self, acls: Iterable[Acl], *, timeout_ms: int | None = None) -> None:
+        """Remove exactly these entries from it; those that there are not are passed over."""
+        request = DeleteAclsRequest(acls=tuple(acls), cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, ChangeAclsResponse, timeout_ms)
+
+    async def describe_acls(self, *, timeout_ms: int | None = None) -> tuple[Acl, ...]:
+        """Ask the controller for the whole list."""
+        request = DescribeAclsRequest(cluster_id=self._view.config.cluster_id)
+        return (await self._controller.ask(request, DescribeAclsResponse, timeout_ms)).acls
+
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
@@ -238,7 +259,8 @@ class Admin(Closing):
         return dict(answer for answer in answers if answer is not None)
 
     async def describe_topic(self, name: str, *, timeout_ms: int | None = None) -> TopicImage:
-        """Ask a broker about one topic. Raises UnknownTopicError, ClusterUnreachableError."""
-        for topic in (await self.describe_cluster([name], timeout_ms=timeout_ms)).topics:
+        """Ask a broker about one topic. Raises UnknownTopicError, NotAuthorizedError, ClusterUnreachableError."""
+        described = await self.describe_cluster([name], timeout_ms=timeout_ms)
+        for topic in described.topics:
             return topic
-        raise UnknownTopicError(name)
+        raise NotAuthorizedError(name) if name in described.unauthorized_topics else UnknownTopicError(name)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from replica.client.clock import Backoff, Deadline
 from replica.client.failures import AdminError, ClusterUnreachableError
 from replica.errors import ErrorCode
-from replica.rpc.transport import NotAppliedError, RefusedError, TransportError
+from replica.rpc.transport import DeniedError, NotAppliedError, RefusedError, TransportError
 
 AnswerT = TypeVar("AnswerT")
 
@@ -76,6 +76,8 @@ def is_refused(error: TransportError) -> bool:
 
 def unanswered(error: TransportError) -> Failed:
     """Say of an attempt without an answer whether it may have been carried out."""
+    if isinstance(error, DeniedError):
+        return Failed(reason=str(error), error=error.error, is_final=True)
     return Failed(reason=str(error), may_be_done=not isinstance(error, NotAppliedError))
 
 

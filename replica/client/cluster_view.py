@@ -18,7 +18,7 @@ from replica.bounds import TEXT_BYTES_MAX
 from replica.client.asking import REFUSED_MS_MAX, Failed, is_refused
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock
 from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
-from replica.client.failures import ClusterUnreachableError, UnknownTopicError
+from replica.client.failures import ClusterUnreachableError, NotAuthorizedError, UnknownTopicError
 from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request, Response
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.pages import with_page
@@ -81,6 +81,7 @@ class ClusterView:
         self._controller: CurrentLeader | None = None
         self._brokers: dict[ReplicaId, BrokerRegistration] = {}
         self._topics: dict[str, TopicImage] = {}
+        self._unauthorized: set[str] = set()
         self._wanted: set[str] = set()
         self._hints: dict[TopicPartition, CurrentLeader] = {}
         self._epochs: dict[TopicPartition, Epoch] = {}
@@ -116,6 +117,10 @@ class ClusterView:
     def topic(self, name: str) -> TopicImage | None:
         """A topic, if it is known to exist."""
         return self._topics.get(name)
+
+    def is_unauthorized(self, name: str) -> bool:
+        """Whether this client may not know of a topic, as who was asked last for it has said."""
+        return name in self._unauthorized
 
     def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
         """What is decided about a partition, if it is known to exist."""
@@ -243,7 +248,7 @@ class ClusterView:
         try:
             answer = await self.connections.call(endpoint, request, deadline.left_ms(self.config.metadata_timeout_ms))
         except MalformedRequestError as error:
-            raise ClusterUnreachableError(str(error), error=ErrorCode.INVALID_REQUEST) from error
+            raise ClusterUnreachableError(str(error), error=error.error) from error
         except TransportError as error:
             return Failed(reason=str(error), refused=is_refused(error))
         assert isinstance(answer, DescribeClusterResponse), answer
@@ -265,13 +270,18 @@ class ClusterView:
                 self._refreshes += 1
 
     async def wait_topic(self, name: str, deadline: Deadline) -> TopicImage:
-        """Learn of a topic, waiting for it to exist. Raises UnknownTopicError, ClusterUnreachableError."""
+        """Learn of a topic, waiting for it to exist.
+
+        Raises UnknownTopicError, NotAuthorizedError, ClusterUnreachableError.
+        """
         if not _can_exist(name):
             raise UnknownTopicError(name)
         self._wanted.add(name)
         backoff = self.config.backoff()
         while (topic := self._topics.get(name)) is None:
             await self.refresh(deadline)
+            if name in self._unauthorized:
+                raise NotAuthorizedError(name)
             if name not in self._topics:
                 await deadline.pause(backoff.next_ms())
                 if deadline.is_over():
@@ -289,6 +299,7 @@ class ClusterView:
         believed until another tells more.
         """
         self._controller = answer.controller
+        self._unauthorized = self._unauthorized.difference(asked or ()).union(answer.unauthorized_topics)
         offset = answer.metadata_offset or Offset(0)
         described = {topic.name: topic for topic in answer.topics}
         if self._metadata_offset is not None and offset < self._metadata_offset:

@@ -66,7 +66,7 @@ class ControllerCalls:
         try:
             answer = await self._view.connections.call(asked, request, timeout_ms)
         except MalformedRequestError as error:
-            return Failed(reason=str(error), error=ErrorCode.INVALID_REQUEST, is_final=True)
+            return Failed(reason=str(error), error=error.error, is_final=True)
         except TransportError as error:
             self._controller_id = None
             return unanswered(error)

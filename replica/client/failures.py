@@ -57,6 +57,13 @@ class UnknownTopicError(NotWrittenError, ReadFailedError):
         super().__init__(f"{what} does not exist", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
+class NotAuthorizedError(NotWrittenError, ReadFailedError):
+    """Who asks, by certificate or token, may not know of the topic; nothing was written to it or read from it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: TOPIC_AUTHORIZATION_FAILED", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
 class OffsetOutOfRangeError(ReadFailedError):
     """The asked offset is below the log's start or above its end."""
 

@@ -116,6 +116,9 @@ class LeaderCalls:
                 return Failed(reason=str(error), error=error.error, unreachable=True, is_final=is_final)
             self._stale.discard(topic_partition)
         leader = self._view.leader(topic_partition)
+        if leader is None and self._view.is_unauthorized(topic_partition.topic):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return Failed(reason=f"{topic_partition}: {code}", error=code, is_final=True)
         if leader is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return Failed(reason=f"{topic_partition} does not exist, as far as is known", error=code)

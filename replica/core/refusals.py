@@ -39,6 +39,9 @@ RESPONSES: Mapping[type[m.Request], type[m.Response]] = {
     m.ListPartitionReassignmentsRequest: m.ListPartitionReassignmentsResponse,
     m.InitProducerIdRequest: m.InitProducerIdResponse,
     m.UnregisterBrokerRequest: m.UnregisterBrokerResponse,
+    m.CreateAclsRequest: m.ChangeAclsResponse,
+    m.DeleteAclsRequest: m.ChangeAclsResponse,
+    m.DescribeAclsRequest: m.DescribeAclsResponse,
     m.DescribeClusterRequest: m.DescribeClusterResponse,
 }
 

@@ -36,13 +36,18 @@ from replica.core.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    ChangeAclsResponse,
     ChangeVotersResponse,
+    CreateAclsRequest,
     CreateTopicRequest,
     CreateTopicResponse,
+    DeleteAclsRequest,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteTopicRequest,
     DeleteTopicResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeQuorumRequest,
@@ -96,9 +101,12 @@ __all__ = [
     "BEGIN_QUORUM_EPOCH",
     "BROKER_HEARTBEAT",
     "BROKER_REGISTRATION",
+    "CREATE_ACLS",
     "CREATE_TOPIC",
+    "DELETE_ACLS",
     "DELETE_RECORDS",
     "DELETE_TOPIC",
+    "DESCRIBE_ACLS",
     "DESCRIBE_CLUSTER",
     "DESCRIBE_QUORUM",
     "DESCRIBE_REPLICA",
@@ -206,6 +214,9 @@ LIST_PARTITION_REASSIGNMENTS = _method(
 )
 INIT_PRODUCER_ID = _method(_ADMIN, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse)
 UNREGISTER_BROKER = _method(_ADMIN, "UnregisterBroker", UnregisterBrokerRequest, UnregisterBrokerResponse)
+CREATE_ACLS = _method(_ADMIN, "CreateAcls", CreateAclsRequest, ChangeAclsResponse)
+DELETE_ACLS = _method(_ADMIN, "DeleteAcls", DeleteAclsRequest, ChangeAclsResponse)
+DESCRIBE_ACLS = _method(_ADMIN, "DescribeAcls", DescribeAclsRequest, DescribeAclsResponse)
 DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
 DESCRIBE_REPLICA = _method(_INSPECTION, "DescribeReplica", DescribeReplicaRequest, DescribeReplicaResponse)
 DUMP_LOG = _method(_INSPECTION, "DumpLog", DumpLogRequest, DumpLogResponse)
@@ -241,6 +252,9 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             LIST_PARTITION_REASSIGNMENTS,
             INIT_PRODUCER_ID,
             UNREGISTER_BROKER,
+            CREATE_ACLS,
+            DELETE_ACLS,
+            DESCRIBE_ACLS,
             DESCRIBE_CLUSTER,
             DESCRIBE_REPLICA,
             DUMP_LOG,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from replica.errors import ErrorCode
+
 
 class TransportError(Exception):
     """No usable answer came; whether the request was carried out is unknown."""
@@ -17,3 +19,11 @@ class RefusedError(NotAppliedError):
 
 class MalformedRequestError(NotAppliedError):
     """The other side takes no such request: a field breaks a rule or a bound. To repeat it is in vain."""
+
+    error = ErrorCode.INVALID_REQUEST
+
+
+class DeniedError(MalformedRequestError):
+    """The other side takes no such request of whoever this is, by certificate or token. To repeat it is in vain."""
+
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

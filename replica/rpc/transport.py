@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,13 +27,14 @@ from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
 from replica.rpc.codec import MalformedMessageError, method_of
-from replica.rpc.failures import MalformedRequestError, NotAppliedError, RefusedError, TransportError
+from replica.rpc.failures import DeniedError, MalformedRequestError, NotAppliedError, RefusedError, TransportError
 from replica.rpc.gathering import Gathering
-from replica.rpc.tls import TlsError, TlsFiles
+from replica.rpc.tls import TlsError, TlsFiles, Token
 
 __all__ = [
     "NOT_APPLIED_KEY",
     "REDIAL_S",
+    "DeniedError",
     "GrpcTransport",
     "LostConnection",
     "MalformedRequestError",
@@ -54,6 +55,13 @@ REDIAL_S = 0.1
 KEPT_STREAM_BYTES_MAX = 64 << 10
 """A larger request has a stream of its own: in bulk, records of 1 KB came to 21 to 29 MB/s on kept streams, and to 84
 so. Why is not known, for a bare echo of such messages is quicker on a kept one."""
+
+_IN_VAIN: Mapping[grpc.StatusCode, type[NotAppliedError]] = {
+    grpc.StatusCode.INVALID_ARGUMENT: MalformedRequestError,
+    grpc.StatusCode.PERMISSION_DENIED: DeniedError,
+    grpc.StatusCode.UNAUTHENTICATED: DeniedError,
+}
+"""What a refusal at the door says that another attempt would only hear again."""
 
 _TOO_LARGE = "SERVER: Received message larger than max"
 """What gRPC itself says of a request that it has not even collected. There is no mark with it."""
@@ -84,12 +92,26 @@ class _Peer:
         self._begins: dict[str, grpc.aio.StreamStreamMultiCallable[bytes, bytes]] = {}
         self._idle: defaultdict[str, list[_Stream]] = defaultdict(list)
         self._in_use = 0
+        self._token = None if tls is None or tls.token_file is None else Token(tls.token_file)
+        self._said: tuple[tuple[str, str], ...] = ()
+        """What the streams have said of who calls."""
+
+    def _say(self) -> None:
+        """Say on streams to come who calls; those that have said otherwise are used no more."""
+        if self._token is None or (said := self._token.metadata()) == self._said:
+            return
+        self._said = said
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().cancel()
 
     async def call(self, method: str, encoded: bytes) -> bytes:
         """Send one message and return the one that answers it; raises AioRpcError. A stream that failed is ended."""
+        if self._token is not None:
+            self._say()
         if len(encoded) > KEPT_STREAM_BYTES_MAX:
             once: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method)
-            return await once(encoded, wait_for_ready=False)
+            return await once(encoded, metadata=self._said, wait_for_ready=False)
         idle = self._idle[method]
         while idle and idle[-1].done():  # It ended while nobody used it.
             idle.pop()
@@ -121,7 +143,7 @@ class _Peer:
         begin = self._begins.get(method)
         if begin is None:
             begin = self._begins[method] = self.channel.stream_stream(method)
-        return begin(wait_for_ready=False)
+        return begin(metadata=self._said, wait_for_ready=False)
 
     @property
     def is_ready(self) -> bool:
@@ -276,5 +298,4 @@ def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> Transport
         return MalformedRequestError(message)
     if not any(key == NOT_APPLIED_KEY for key, _ in error.trailing_metadata()):
         return TransportError(message)
-    is_malformed = error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    return MalformedRequestError(message) if is_malformed else NotAppliedError(message)
+    return _IN_VAIN.get(error.code(), NotAppliedError)(message)

@@ -201,6 +201,7 @@ class ReplicaProcess:
             logger=self._logger,
             limits=_service_limits(options),
             counts=self._metrics.requests,
+            authorizer=options.access.authorizer(self._core, options.groups, self._logger),
         )
         self._metrics.watch(ReplicaLoad(self._driver, self._service))
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
@@ -233,7 +234,8 @@ class ReplicaProcess:
         )
         server.add_generic_rpc_handlers(self._service.handlers(with_peers=with_peers))
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        if options.access.reflection:
+            reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         return server
 
     def _address_table(self, dial: Mapping[ReplicaId, str], heard: HeardLeaders) -> AddressTable:

@@ -27,6 +27,7 @@ from replica.ids import BrokerEpoch, ReplicaId
 from replica.rpc.addresses import InvalidAddressError, addresses_of, check_address
 from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
 from replica.rpc.tls import TlsFiles
+from replica.server.access import AccessOptions
 from replica.server.contradictions import check_contradictions
 from replica.server.groups import check_groups
 from replica.server.settings import NUMBERS, PARTS
@@ -55,8 +56,8 @@ class ServerOptions:
     and ``answer_bytes_max`` what answers to clients may hold that were not taken yet, of one connection and of all.
     With ``tls`` all listeners serve by TLS alone, and other replicas are dialled by it; unless ``tls_client_auth`` is
     false, nobody gets in who has no certificate that is believed, and where other replicas have a listener of their
-    own, they always need one. ``cluster_id`` and ``replica_id``, when given, must be those that the data directory was
-    formatted with.
+    own, they always need one. ``access`` says who may do what. ``cluster_id`` and ``replica_id``, when given, must be
+    those that the data directory was formatted with.
     """
 
     data_dir: Path
@@ -68,6 +69,7 @@ class ServerOptions:
     peer_listen: str | None = None
     tls: TlsFiles | None = None
     tls_client_auth: bool | None = None
+    access: AccessOptions = field(default_factory=AccessOptions)
     rack: str | None = None
     cluster_id: str | None = None
     replica_id: ReplicaId | None = None
@@ -106,6 +108,11 @@ class ServerOptions:
         self._check_addresses()
         check_groups(self.groups)
         check_contradictions(self, numbers)
+        self.access.check(
+            has_tls=self.tls is not None,
+            asks_everybody=self.tls_client_auth is not False,
+            has_peer_listener=self.peer_listen is not None,
+        )
 
     def _numbers(self) -> Iterator[tuple[str, int, object]]:
         """Each number by the name of its option, with its default; one of several parts comes once for each."""

@@ -14,10 +14,17 @@ LINES_PER_SECOND_MAX = 100
 
 
 class RefusalLines:
-    """Writes ``request_refused``, so many times a second at most by ``seconds``, a clock that never goes back."""
+    """Writes lines of one ``event``, so many a second at most by ``seconds``, a clock that never goes back."""
 
-    def __init__(self, logger: FilteringBoundLogger, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        logger: FilteringBoundLogger,
+        seconds: Callable[[], float] = time.monotonic,
+        *,
+        event: str = "request_refused",
+    ) -> None:
         self._logger = logger
+        self._event = event
         self._seconds = seconds
         self._second = 0
         self._said = 0
@@ -33,4 +40,4 @@ class RefusalLines:
             return
         self._said += 1
         unsaid, self._unsaid = self._unsaid, 0
-        self._logger.warning("request_refused", **what, **({"unsaid_before": unsaid} if unsaid else {}))
+        self._logger.warning(self._event, **what, **({"unsaid_before": unsaid} if unsaid else {}))

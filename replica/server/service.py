@@ -1,8 +1,8 @@
 """The incoming side: every RPC is one table entry, decoded, handed to the core, and its reply encoded.
 
-Owns what happens at the door: a malformed request and a call too many are refused there, before the core has seen
-anything, and marked so that the caller knows that nothing was done. Owns no protocol rule: whatever can be expressed as
-an error code in a response is the core's to say.
+Owns what happens at the door: a malformed request, a call too many and, with an authorizer, one that its caller may not
+make are refused there, before the core has seen anything, and marked so that the caller knows that nothing was done.
+Owns no protocol rule: what can be expressed as an error code in a response is the core's or the authorizer's to say.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.rpc.transport import NOT_APPLIED_KEY
+from replica.server.authorizer import Authorizer
 from replica.server.budgets import AnswerBudget, OverBudgetError, Place
+from replica.server.callers import Caller
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.histogram import Histogram
@@ -49,6 +51,7 @@ from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
 from replica.server.refusal_pace import RefusalPace
 from replica.server.request_metrics import RequestCounts
+from replica.server.tokens import TokenError
 
 BAD_INPUT = frozenset(
     {
@@ -81,6 +84,11 @@ _OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnaps
 _OF_BOTH = FetchRequest | ListOffsetsRequest
 """What clients ask as well: without a replica id."""
 
+_PACED = frozenset(
+    {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
+)
+"""Refusals that a caller may earn again and again: one after the other."""
+
 _CLIENTS_CONTEXT = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -109,10 +117,11 @@ class _Refusal:
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
 
-    What other replicas ask goes by ``call_of_replica`` where there is one.
+    What other replicas ask goes by ``call_of_replica`` where there is one. Without an ``authorizer`` everybody may do
+    everything.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what stands around the core has a name each
         self,
         *,
         call: Callable[[Request], Awaitable[Response]],
@@ -123,6 +132,7 @@ class ReplicaService:
         now_ms: Callable[[], int] = monotonic_ms,
         counts: RequestCounts | None = None,
         pace: RefusalPace | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self._call = call
         self._call_of_replica = call_of_replica or call
@@ -136,6 +146,7 @@ class ReplicaService:
         )
         self._counts = counts or RequestCounts()
         self._pace = pace or RefusalPace()
+        self._authorizer = authorizer
         self._client_calls = 0
         self._idle_streams: set[asyncio.Task[Any]] = set()
         self._is_ending = False
@@ -163,13 +174,19 @@ class ReplicaService:
         """Serve a stream: one call, and each further one that the caller makes on it. A refusal ends the stream."""
         stream = asyncio.current_task()
         assert stream is not None, "gRPC serves each stream in a task"
+        caller: Caller | None = None
         while (request := await self._next_request(stream, context)) is not None:
-            refusal = await self._serve(method, request, context, with_peers=with_peers)
+            try:
+                if self._authorizer is not None:
+                    caller = self._authorizer.believed(caller, context, method.rpc)
+                refusal = await self._serve(method, request, context, caller, with_peers=with_peers)
+            except TokenError as error:
+                refusal = _Refusal(code=grpc.StatusCode.UNAUTHENTICATED, reason=str(error), not_applied=True)
             # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests
             # can be large, so that frame must not hold one.
             del request
             if refusal is not None:
-                if refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+                if refusal.code in _PACED:
                     await self._pace.wait_turn(context.peer())
                 await _abort(refusal, context)
 
@@ -197,7 +214,13 @@ class ReplicaService:
             stream.cancel()
 
     async def _serve(
-        self, method: Method[Any, Any], encoded: bytes, context: _CLIENTS_CONTEXT, *, with_peers: bool
+        self,
+        method: Method[Any, Any],
+        encoded: bytes,
+        context: _CLIENTS_CONTEXT,
+        caller: Caller | None = None,
+        *,
+        with_peers: bool,
     ) -> _Refusal | None:
         """Decode a request, let the core answer it, and send the answer."""
         try:
@@ -209,6 +232,9 @@ class ReplicaService:
             if not with_peers:
                 reason = f"{method.rpc} of a replica is served at its --peer-listen"
                 return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
+            why_not = None if self._authorizer is None else self._authorizer.why_not_replica(request, caller)
+            if why_not is not None:
+                return _Refusal(code=grpc.StatusCode.PERMISSION_DENIED, reason=why_not, not_applied=True)
             took = self._counts.of_replicas[method.rpc]
             return await self._answer(method, request, context, self._call_of_replica, took)
         refusal = self._full(method.rpc, context)
@@ -219,11 +245,11 @@ class ReplicaService:
         took = self._counts.of_clients[method.rpc]
         try:
             if isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
-                return await self._answer(method, request, context, partial(self._produced, context=context), took)
+                produced = partial(self._produced, context=context, caller=caller)
+                return await self._answer(method, request, context, produced, took)
             with self._placed(request, context) as (place, bounded):
-                return await self._answer(
-                    method, bounded, context, partial(self._answered, method.rpc, context=context), took, place
-                )
+                answered = partial(self._answered, method.rpc, context=context, caller=caller)
+                return await self._answer(method, bounded, context, answered, took, place)
         except OverBudgetError as error:
             return self._over_budget(method.rpc, context, error)
         finally:
@@ -267,12 +293,19 @@ class ReplicaService:
         finally:
             self._answers.give_back(place)
 
-    async def _answered(self, rpc: str, request: Request, context: _CLIENTS_CONTEXT) -> Response:
+    async def _answered(
+        self, rpc: str, request: Request, context: _CLIENTS_CONTEXT, caller: Caller | None = None
+    ) -> Response:
+        """Have a client's request answered, after the authorizer has let its caller pass."""
+        if caller is not None and self._authorizer is not None:
+            return await self._authorizer.answer(request, caller, partial(self._answered, rpc, context=context))
         return self._quota_refusal(rpc, request, context) or await self._call(request)
 
-    async def _produced(self, request: ProduceRequests, context: _CLIENTS_CONTEXT) -> ProduceResponses:
+    async def _produced(
+        self, request: ProduceRequests, context: _CLIENTS_CONTEXT, caller: Caller | None
+    ) -> ProduceResponses:
         """Hand each write to the core for itself, in order, and wait until all have their answers."""
-        writes = [self._answered("Produce", write, context) for write in request.requests]
+        writes = [self._answered("Produce", write, context, caller) for write in request.requests]
         answers = [await writes[0]] if len(writes) == 1 else await asyncio.gather(*writes, return_exceptions=True)
         responses = tuple(answer for answer in answers if isinstance(answer, ProduceResponse))
         if len(responses) == len(answers):

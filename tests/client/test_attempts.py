@@ -7,7 +7,7 @@ import pytest
 from replica.client.attempts import Ending, Verdict, verdict_of
 from replica.core.messages import ProduceResponse
 from replica.errors import DEFINITELY_NOT_WRITTEN, ErrorCode
-from replica.rpc.transport import MalformedRequestError, NotAppliedError, TransportError
+from replica.rpc.transport import DeniedError, MalformedRequestError, NotAppliedError, TransportError
 
 
 def refused(error: ErrorCode, *, not_appended: bool = False) -> ProduceResponse:
@@ -21,6 +21,8 @@ def refused(error: ErrorCode, *, not_appended: bool = False) -> ProduceResponse:
         (refused(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), Ending.WRITTEN, True),
         (NotAppliedError("never sent"), Ending.RETRIABLE, False),
         (MalformedRequestError("records has 9000000 bytes"), Ending.REFUSED, False),
+        (DeniedError("the token has expired"), Ending.REFUSED, False),
+        (refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED), Ending.REFUSED, False),
         (TransportError("UNAVAILABLE"), Ending.RETRIABLE, True),
         (refused(ErrorCode.NOT_LEADER_OR_FOLLOWER), Ending.RETRIABLE, True),
         (refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True), Ending.RETRIABLE, False),

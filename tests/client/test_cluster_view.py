@@ -8,16 +8,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from replica.client.asking import REFUSED_MS_MAX
+from replica.client.asking import REFUSED_MS_MAX, Failed
 from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Endpoint, bootstrap_endpoints
-from replica.client.failures import ClusterUnreachableError, UnknownTopicError
+from replica.client.failures import ClusterUnreachableError, NotAuthorizedError, UnknownTopicError
+from replica.client.leader_calls import LeaderCalls
 from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request
 from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
-from replica.ids import Epoch, ReplicaId, TopicId
+from replica.ids import Epoch, ReplicaId, TopicId, TopicPartition
 from replica.rpc.addresses import InvalidAddressError
-from replica.rpc.transport import MalformedRequestError, NotAppliedError, RefusedError, TransportError
+from replica.rpc.transport import (
+    DeniedError,
+    MalformedRequestError,
+    NotAppliedError,
+    RefusedError,
+    TransportError,
+)
 from tests.client.views import BOOTSTRAP, ONE, ORDERS, THREE, TWO, broker, described, leads, led_by
 from tests.client.virtual import Answer, Script, ScriptedConnections, VirtualClock
 
@@ -99,6 +106,34 @@ async def test_a_question_that_is_out_of_bounds_is_not_repeated() -> None:
     with pytest.raises(ClusterUnreachableError, match="topics has 10001 entries"):
         await view.describe(None, view.deadline())
     assert len(connections.calls) == 1
+
+
+async def test_who_is_not_believed_asks_nobody_else() -> None:
+    """A token that has expired, or the wrong certificate, is the same everywhere."""
+    view, connections = view_of(lambda _, __: DeniedError("the token has expired"))
+    with pytest.raises(ClusterUnreachableError, match="the token has expired") as refused:
+        await view.describe(None, view.deadline())
+    assert refused.value.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert len(connections.asked(DescribeClusterRequest)) == 1
+
+
+async def test_a_topic_that_one_may_not_know_of_is_not_waited_for() -> None:
+    """It is told at once, by name; another topic of the same question is learned, and rights that come count."""
+    answers = [replace(described({0: led_by(3, 5)}), unauthorized_topics=("secret",)), described({0: led_by(3, 5)})]
+    view, connections = view_of(lambda _, __: answers[0])
+    await view.wait_topic("orders", view.deadline())
+    with pytest.raises(NotAuthorizedError, match="secret: TOPIC_AUTHORIZATION_FAILED"):
+        await view.wait_topic("secret", view.deadline())
+    assert len(connections.asked(DescribeClusterRequest)) == 2
+    assert view.is_unauthorized("secret")
+    leaders = LeaderCalls(view)
+    found = await leaders.find(TopicPartition("secret", 0), view.deadline())
+    assert isinstance(found, Failed)
+    assert (found.error, found.is_final) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, True)
+    del answers[0]
+    with pytest.raises(UnknownTopicError):
+        await view.wait_topic("secret", view.deadline())
+    assert not view.is_unauthorized("secret")
 
 
 async def test_a_description_in_pages_is_put_together() -> None:

@@ -12,6 +12,7 @@ from replica.core.messages import ApplyResponse, CurrentLeader
 from replica.errors import ErrorCode
 from replica.machines import Answered, Done, Outcome, Refusal, Refused, SessionOpened, encode_outcome
 from replica.machines.entries import SessionId
+from replica.rpc.transport import DeniedError, TransportError
 from tests.client.group_fakes import ADDRESSES, GROUP, VIEW, FakeGroup
 from tests.client.views import leads
 
@@ -54,11 +55,15 @@ def test_what_an_outcome_says_of_a_command(outcome: Outcome, at_first: object, i
         (ApplyResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True), Step.REPEAT, False),
         (ApplyResponse(error=ErrorCode.INVALID_REQUEST), Step.REPEAT, True),
         (ApplyResponse(error=ErrorCode.INVALID_REQUEST, not_appended=True), Step.GIVE_UP, False),
+        (ApplyResponse(error=ErrorCode.GROUP_AUTHORIZATION_FAILED, not_appended=True), Step.GIVE_UP, False),
+        (DeniedError("the token has expired"), Step.GIVE_UP, False),
         (ApplyResponse(error=ErrorCode.MESSAGE_TOO_LARGE), Step.SEPARATE, True),
         (ApplyResponse(error=ErrorCode.MESSAGE_TOO_LARGE, not_appended=True), Step.SEPARATE, False),
     ],
 )
-def test_what_follows_from_an_attempt(attempt: ApplyResponse, step: Step, may_be_applied: bool) -> None:
+def test_what_follows_from_an_attempt(
+    attempt: ApplyResponse | TransportError, step: Step, may_be_applied: bool
+) -> None:
     """Only what says so was not appended; what cannot be read leaves a doubt like no answer."""
     verdict = verdict_of(attempt, entries=2, who="r1")
     assert (verdict.step, verdict.may_be_applied) == (step, may_be_applied)

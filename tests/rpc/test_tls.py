@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import grpc.aio
 import pytest
-from click.testing import CliRunner
 
-from replica.cli.certs import certs
 from replica.core.messages import DescribeReplicaRequest, DescribeReplicaResponse
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
@@ -20,28 +20,27 @@ from replica.ids import ReplicaId
 from replica.rpc.channels import server_options
 from replica.rpc.codec import method_of
 from replica.rpc.tls import TlsError, TlsFiles
-from replica.rpc.transport import GrpcTransport, NotAppliedError
+from replica.rpc.transport import (
+    NOT_APPLIED_KEY,
+    DeniedError,
+    GrpcTransport,
+    NotAppliedError,
+    TransportError,
+)
 from replica.server.health_check import UnhealthyError, check_health
+from tests.rpc.certificates import files_of
 
 ONE = ReplicaId(1)
 ASK = DescribeReplicaRequest(topic_partition=METADATA_LOG)
+Handle = Callable[[object, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[None]]
 ANSWER = DescribeReplicaResponse(error=ErrorCode.NOT_CONTROLLER)
 
 
-def files_of(folder: Path, name: str | None, *, ca: Path | None = None) -> TlsFiles:
-    """The files of a name, or of nobody; made if need be."""
-    if name is not None and not (folder / f"{name}.pem").exists():
-        made = CliRunner().invoke(certs, ["--dir", str(folder), name])
-        assert made.exit_code == 0, made.output
-    ca_file = ca or folder / "ca.pem"
-    if name is None:
-        return TlsFiles(ca_file=ca_file)
-    return TlsFiles(ca_file=ca_file, cert_file=folder / f"{name}.pem", key_file=folder / f"{name}-key.pem")
-
-
 @asynccontextmanager
-async def serving(files: TlsFiles, *, with_client_auth: bool = True) -> AsyncIterator[str]:
-    """Serve one method by TLS; yields the address."""
+async def serving(
+    files: TlsFiles, *, with_client_auth: bool = True, handle: Handle | None = None
+) -> AsyncIterator[str]:
+    """Serve one method by TLS, which answers all or does what ``handle`` says; yields the address."""
     method = method_of(ASK)
 
     async def serve(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
@@ -50,7 +49,7 @@ async def serving(files: TlsFiles, *, with_client_auth: bool = True) -> AsyncIte
 
     server = grpc.aio.server(options=server_options())
     service, _, name = method.full_name.strip("/").partition("/")
-    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(serve)
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(handle or serve)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: handler}),))
     credentials = files.server_credentials(with_client_auth=with_client_auth)
     address = f"127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
@@ -168,3 +167,69 @@ async def test_a_health_check_is_refused_like_anybody(tmp_path: Path) -> None:
         (tmp_path / "ca.pem").write_text("")
         with pytest.raises(UnhealthyError, match=r"ca\.pem"):
             await asyncio.to_thread(check_health, address, service="", timeout_ms=3000, tls=client)
+
+
+@asynccontextmanager
+async def noting(files: TlsFiles, seen: list[str | bytes | None]) -> AsyncIterator[str]:
+    """Serve one method by TLS, and note for each stream what it says of its caller; yields the address."""
+    method = method_of(ASK)
+
+    async def serve(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        seen.append(dict(context.invocation_metadata() or ()).get("authorization"))
+        while isinstance(await context.read(), bytes):
+            await context.write(method.response.encode(ANSWER))
+
+    async with serving(files, with_client_auth=False, handle=serve) as address:
+        yield address
+
+
+async def test_a_token_is_shown_and_shown_anew_when_its_file_changes(tmp_path: Path) -> None:
+    """Streams that have shown an old token are used no more, one that is being replaced changes nothing."""
+    server, token = files_of(tmp_path, "replica"), tmp_path / "token"
+    token.write_text("one\n")
+    client = replace(files_of(tmp_path, None), token_file=token)
+    seen: list[str | bytes | None] = []
+    async with noting(server, seen) as address:
+        transport = GrpcTransport(lambda _: address, tls=client)
+        for content in ("one", "one", "two", "", "two words", "three"):
+            if token.read_text().strip() != content:
+                changed_ns = token.stat().st_mtime_ns + 1_000_000
+                token.write_text(content)
+                os.utime(token, ns=(changed_ns, changed_ns))
+            assert await transport.call(ONE, ASK, 3000) == ANSWER
+        token.unlink()
+        assert await transport.call(ONE, ASK, 3000) == ANSWER
+        await transport.close()
+    assert seen == ["Bearer one", "Bearer two", "Bearer three"]
+
+
+@pytest.mark.parametrize("content", ["", "two words", "x" * 4097, "gehe\u00efm", None])
+async def test_what_is_no_token_is_named_by_its_file_alone(content: str | None, tmp_path: Path) -> None:
+    """Nothing is dialled with it, and nothing of it is said."""
+    token = tmp_path / "token"
+    if content is not None:
+        token.write_text(content)
+    client = replace(files_of(tmp_path, "client"), token_file=token)
+    with pytest.raises(TlsError, match="token has no token that can be read") as told:
+        client.check()
+    assert not content or content not in str(told.value)
+    with pytest.raises(NotAppliedError, match="token has no token that can be read"):
+        await asked("127.0.0.1:1", client)
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED])
+async def test_whoever_is_denied_is_told_for_good(code: grpc.StatusCode, tmp_path: Path) -> None:
+    """With the mark of what was certainly not done, no client is to try again; without it nothing is known."""
+    server, client = files_of(tmp_path, "replica"), files_of(tmp_path, "client")
+    marks = [((NOT_APPLIED_KEY, "1"),), ()]
+
+    async def serve(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        await context.read()
+        await context.abort(code, "it is not you", marks.pop(0))
+
+    async with serving(server, handle=serve) as address:
+        with pytest.raises(DeniedError, match="it is not you"):
+            await asked(address, client)
+        with pytest.raises(TransportError, match="it is not you") as unknown:
+            await asked(address, client)
+    assert not isinstance(unknown.value, NotAppliedError)

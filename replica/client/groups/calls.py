@@ -12,7 +12,7 @@ from replica.client.asking import Failed
 from replica.client.groups.verdicts import Step, Verdict, verdict_of
 from replica.client.groups.view import GroupView
 from replica.core.messages import ApplyRequest, ApplyResponse
-from replica.errors import ErrorCode
+from replica.errors import AUTHORIZATION_FAILED, ErrorCode
 from replica.machines import Entry, encode_entry
 from replica.rpc.transport import TransportError
 
@@ -34,7 +34,8 @@ async def attempt_apply(view: GroupView, entries: Callable[[], tuple[Entry, ...]
     deadline = view.deadline(timeout_ms)
     endpoint = await view.find_leader(deadline)
     if isinstance(endpoint, Failed):
-        nobody = Verdict(step=Step.REPEAT, may_be_applied=False, reason=endpoint.reason)
+        step = Step.GIVE_UP if endpoint.error in AUTHORIZATION_FAILED else Step.REPEAT
+        nobody = Verdict(step=step, may_be_applied=False, reason=endpoint.reason, error=endpoint.error)
         return Attempt(verdict=nobody, no_such_group=endpoint.no_such_group)
     encoded = tuple(map(encode_entry, entries()))
     if not encoded:

@@ -18,7 +18,7 @@ from replica.core.messages import ApplyResponse
 from replica.encoding import MalformedError
 from replica.errors import ErrorCode
 from replica.machines import Answered, Outcome, Refusal, Refused, decode_outcome, definitely_not_applied
-from replica.rpc.transport import NotAppliedError, TransportError
+from replica.rpc.transport import DeniedError, NotAppliedError, TransportError
 
 
 class Step(StrEnum):
@@ -46,6 +46,8 @@ class Verdict:
 
 def verdict_of(attempt: ApplyResponse | TransportError, *, entries: int, who: str) -> Verdict:
     """Judge an attempt with so many entries by its response, or by the failure that came instead."""
+    if isinstance(attempt, DeniedError):
+        return Verdict(step=Step.GIVE_UP, may_be_applied=False, reason=str(attempt), error=attempt.error)
     if isinstance(attempt, TransportError):
         may_be_applied = not isinstance(attempt, NotAppliedError)
         return Verdict(step=Step.REPEAT, may_be_applied=may_be_applied, reason=str(attempt))

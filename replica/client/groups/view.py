@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
 from replica.client.asking import RETRIABLE, AnswerT, Failed, is_refused, unanswered
@@ -26,7 +27,7 @@ from replica.core.messages import (
     Request,
     Response,
 )
-from replica.errors import ErrorCode
+from replica.errors import AUTHORIZATION_FAILED, ErrorCode
 from replica.ids import ReplicaId, TopicPartition
 from replica.rpc.transport import TransportError
 
@@ -212,6 +213,9 @@ class GroupView(Closing):
                 heard.append(answer.reason if isinstance(answer, Failed) else _told_by(endpoint, answer))
                 if self._leader_endpoint() is not None and self._leader != self._in_vain:
                     return
+                if answer.error in AUTHORIZATION_FAILED:
+                    self._last = Failed(reason=heard[-1], error=answer.error, is_final=True)
+                    return
             is_nowhere = without == len(asked)
             self._last = Failed(
                 reason=heard[-1],
@@ -244,7 +248,7 @@ class GroupView(Closing):
         try:
             answer = await self.call(endpoint, request, self.config.metadata_timeout_ms)
         except TransportError as error:
-            return Failed(reason=str(error), refused=is_refused(error))
+            return replace(unanswered(error), refused=is_refused(error))
         assert isinstance(answer, DescribeReplicaResponse), answer
         return answer
 

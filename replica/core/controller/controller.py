@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
+from replica.core.controller.acls import on_create_acls, on_delete_acls, on_describe_acls
 from replica.core.controller.alter_partition import on_alter_partition
 from replica.core.controller.alter_reassignments import on_alter_reassignments, on_list_reassignments
 from replica.core.controller.brokers import (
@@ -49,6 +50,9 @@ CONTROLLER_REQUESTS: Mapping[type[m.ControllerRequest], Callable[[ControllerStat
     m.ListPartitionReassignmentsRequest: on_list_reassignments,
     m.InitProducerIdRequest: on_init_producer_id,
     m.UnregisterBrokerRequest: on_unregister_broker,
+    m.CreateAclsRequest: on_create_acls,
+    m.DeleteAclsRequest: on_delete_acls,
+    m.DescribeAclsRequest: on_describe_acls,
 }
 """Who decides about what."""
 

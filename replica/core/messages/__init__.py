@@ -2,9 +2,16 @@
 
 One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
 wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
-In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin``, ``inspection``.
+In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls``, ``inspection``.
 """
 
+from replica.core.messages.acls import (
+    ChangeAclsResponse,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
 from replica.core.messages.admin import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -112,6 +119,9 @@ AdminRequest = (
     | ListPartitionReassignmentsRequest
     | InitProducerIdRequest
     | UnregisterBrokerRequest
+    | CreateAclsRequest
+    | DeleteAclsRequest
+    | DescribeAclsRequest
 )
 """What clients send to the active controller."""
 
@@ -126,6 +136,8 @@ AdminResponse = (
     | ListPartitionReassignmentsResponse
     | InitProducerIdResponse
     | UnregisterBrokerResponse
+    | ChangeAclsResponse
+    | DescribeAclsResponse
 )
 
 LogRequest = (

@@ -198,7 +198,7 @@ class DescribeClusterRequest(Struct, frozen=True, kw_only=True):
 
 class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
     """The answering broker's image of the cluster, applied up to ``metadata_offset``; topics that do not exist are left
-    out.
+    out, and so are those that the asker may not describe; of the latter ``unauthorized_topics`` are wanted by name.
 
     Where ``next_cursor`` is there, it is not all yet: the last topic may have some of its partitions only.
     """
@@ -210,3 +210,4 @@ class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
     brokers: tuple[BrokerRegistration, ...] = ()
     topics: Annotated[tuple[TopicImage, ...], OF_A_PAGE] = ()
     next_cursor: Cursor | None = None
+    unauthorized_topics: Annotated[tuple[str, ...], ALL_PARTITIONS] = ()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replica.core.metadata import acls as a
 from replica.core.metadata import records as r
 from replica.encoding import COUNT, FLAG, TEXT, Enumeration, Fields, Format, MalformedError, OneOf, Optional, Row
 from replica.ids import Epoch, Offset
@@ -33,6 +34,15 @@ _REGISTRATION = Fields(
     leader_recovery_state=Enumeration(r.LeaderRecoveryState),
     adding_replicas=_REPLICAS,
     removing_replicas=_REPLICAS,
+)
+_ACL = Fields(
+    a.Acl,
+    principal=TEXT,
+    permission=Enumeration(a.Permission),
+    operation=Enumeration(a.Operation),
+    resource_type=Enumeration(a.ResourceType),
+    pattern_type=Enumeration(a.PatternType),
+    name=TEXT,
 )
 RECORD: OneOf[r.MetadataRecord] = OneOf(
     {
@@ -61,6 +71,8 @@ RECORD: OneOf[r.MetadataRecord] = OneOf(
         6: Fields(r.RemoveTopicRecord, topic_id=COUNT),
         7: Fields(r.ConfigRecord, topic_id=COUNT, name=TEXT, value=Optional(TEXT)),
         8: Fields(r.ProducerIdsRecord, next_producer_id=COUNT),
+        9: Fields(r.AccessControlEntryRecord, acl=_ACL),
+        10: Fields(r.RemoveAccessControlEntryRecord, acl=_ACL),
     }
 )
 _FORMAT = Format(RECORD, version=VERSION)

@@ -17,7 +17,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replica.bounds import ALL_PARTITIONS, Address, DirectoryId
+from replica.core.metadata.acls import Acl
 from replica.core.metadata.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     MetadataRecord,
@@ -25,6 +27,7 @@ from replica.core.metadata.records import (
     PartitionRegistration,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -100,7 +103,7 @@ class TopicImage(Struct, frozen=True, kw_only=True):
 
 
 class MetadataImage(Struct, frozen=True, kw_only=True):
-    """Brokers by id, topics by name, and what has been given away for good.
+    """Brokers by id, topics by name, what has been given away for good, and who may do what.
 
     All in one order, whatever records have led here: brokers by their ids, topics by theirs, which is the order of
     their creation, partitions by number, settings by name.
@@ -110,6 +113,7 @@ class MetadataImage(Struct, frozen=True, kw_only=True):
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topic_names: Mapping[TopicId, str] = field(default_factory=dict)
     next_producer_id: int = 0
+    acls: frozenset[Acl] = frozenset()
 
     def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
         """The registration of one partition; absent where there is none."""
@@ -174,6 +178,10 @@ class MetadataImage(Struct, frozen=True, kw_only=True):
             case ProducerIdsRecord(next_producer_id=next_producer_id):
                 assert next_producer_id >= self.next_producer_id, (next_producer_id, self.next_producer_id)
                 return replace(self, next_producer_id=next_producer_id)
+            case AccessControlEntryRecord(acl=acl):
+                return replace(self, acls=self.acls | {acl})
+            case RemoveAccessControlEntryRecord(acl=acl):
+                return replace(self, acls=self.acls - {acl})
             case _:
                 assert_never(record)
 

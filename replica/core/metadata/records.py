@@ -14,6 +14,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from replica.bounds import MOVING_REPLICAS
+from replica.core.metadata.acls import Acl
 from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
 
 
@@ -128,6 +129,18 @@ class ProducerIdsRecord(Struct, frozen=True, kw_only=True):
     next_producer_id: int
 
 
+class AccessControlEntryRecord(Struct, frozen=True, kw_only=True):
+    """The access control list has this entry."""
+
+    acl: Acl
+
+
+class RemoveAccessControlEntryRecord(Struct, frozen=True, kw_only=True):
+    """The access control list has it no more."""
+
+    acl: Acl
+
+
 MetadataRecord = (
     RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
@@ -137,4 +150,6 @@ MetadataRecord = (
     | RemoveTopicRecord
     | ConfigRecord
     | ProducerIdsRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
 )

@@ -1,8 +1,8 @@
 """An image as bytes: the records that rebuild it, in the one order that there is.
 
-Owns that order (brokers by id, topics by id with their settings and partitions, producer ids) and the encoding: which
-snapshot it is, then its records as the metadata log has them, sealed by a checksum. Equal images are equal bytes,
-whatever records have led to them. Knows nothing of when a snapshot is taken or where it is kept.
+Owns that order (brokers by id, topics by id with their settings and partitions, producer ids, access control entries)
+and the encoding: which snapshot it is, then its records as the metadata log has them, sealed by a checksum. Equal
+images are equal bytes, whatever records have led to them. Knows nothing of when a snapshot is taken and where it is.
 
 Source: KIP-630; Kafka ``MetadataImage.write``, ``RecordsSnapshotWriter``.
 """
@@ -14,9 +14,11 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from replica.core.metadata.acls import Acl
 from replica.core.metadata.encoding import RECORD, VERSION, CorruptMetadataRecordError
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage, changed_broker, registered_broker
 from replica.core.metadata.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     MetadataRecord,
@@ -24,6 +26,7 @@ from replica.core.metadata.records import (
     PartitionRegistration,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -75,6 +78,8 @@ def records_of_image(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield from _records_of_topic(topic)
     if image.next_producer_id:
         yield ProducerIdsRecord(next_producer_id=image.next_producer_id)
+    for acl in sorted(image.acls):
+        yield AccessControlEntryRecord(acl=acl)
 
 
 def _records_of_broker(broker: BrokerRegistration) -> Iterator[MetadataRecord]:
@@ -143,6 +148,7 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
     topics: dict[TopicId, TopicImage] = {}
     partitions: dict[TopicId, dict[int, PartitionRegistration]] = {}
     configs: dict[TopicId, dict[str, str]] = {}
+    acls: set[Acl] = set()
     next_producer_id = 0
     for record in records:
         match record:
@@ -163,7 +169,9 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
                 configs[topic_id][name] = value
             case ProducerIdsRecord():
                 next_producer_id = record.next_producer_id
-            case ConfigRecord() | RemoveTopicRecord() | UnregisterBrokerRecord():
+            case AccessControlEntryRecord(acl=acl):
+                acls.add(acl)
+            case ConfigRecord() | RemoveTopicRecord() | UnregisterBrokerRecord() | RemoveAccessControlEntryRecord():
                 raise CorruptMetadataRecordError(f"{record} takes something away")
             case _:
                 assert_never(record)
@@ -172,4 +180,5 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
         topics={topic.name: topic for topic in topics.values()},
         topic_names={topic.topic_id: topic.name for topic in topics.values()},
         next_producer_id=next_producer_id,
+        acls=frozenset(acls),
     )

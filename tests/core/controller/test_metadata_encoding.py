@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.core.metadata.acls import Acl, Operation, PatternType, Permission, ResourceType
 from replica.core.metadata.encoding import (
     VERSION,
     CorruptMetadataRecordError,
@@ -15,6 +16,7 @@ from replica.core.metadata.encoding import (
     records_of,
 )
 from replica.core.metadata.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     LeaderRecoveryState,
@@ -23,6 +25,7 @@ from replica.core.metadata.records import (
     PartitionRegistration,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -49,6 +52,15 @@ REGISTRATIONS = st.builds(
     adding_replicas=MANY,
     removing_replicas=MANY,
 )
+ACLS = st.builds(
+    Acl,
+    principal=TEXT,
+    permission=st.sampled_from(Permission),
+    operation=st.sampled_from(Operation),
+    resource_type=st.sampled_from(ResourceType),
+    pattern_type=st.sampled_from(PatternType),
+    name=TEXT,
+)
 RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(
         RegisterBrokerRecord,
@@ -73,6 +85,8 @@ RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(RemoveTopicRecord, topic_id=NUMBERS.map(TopicId)),
     st.builds(ConfigRecord, topic_id=NUMBERS.map(TopicId), name=TEXT, value=st.none() | TEXT),
     st.builds(ProducerIdsRecord, next_producer_id=NUMBERS),
+    st.builds(AccessControlEntryRecord, acl=ACLS),
+    st.builds(RemoveAccessControlEntryRecord, acl=ACLS),
 )
 
 
@@ -105,6 +119,17 @@ def test_encoded_form() -> None:
     fields = [f"01 05 {number}7 {number}2", f"00 00 00 02 {number}1 {number}2", "00 00 00 00", f"00 00 00 01 {number}2"]
     fields += ["00", "00", f"{number}5", f"{number}9", "01", "00 00 00 00", "00 00 00 00"]
     assert encode_record(moved).hex(" ") == " ".join(fields)
+    acl = Acl(
+        principal="User:a",
+        permission=Permission.DENY,
+        operation=Operation.WRITE,
+        resource_type=ResourceType.GROUP,
+        pattern_type=PatternType.PREFIXED,
+        name="o",
+    )
+    entry = "00 00 00 06 55 73 65 72 3a 61 01 02 01 01 00 00 00 01 6f"
+    assert encode_record(AccessControlEntryRecord(acl=acl)).hex(" ") == f"01 09 {entry}"
+    assert encode_record(RemoveAccessControlEntryRecord(acl=acl)).hex(" ") == f"01 0a {entry}"
 
 
 PARTITION = encode_record(PartitionRecord(topic_id=TopicId(7), partition=2, registration=registration()))

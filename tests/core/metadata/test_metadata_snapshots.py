@@ -10,6 +10,7 @@ import pytest
 from replica.core.metadata.encoding import VERSION, encode_record
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     LeaderRecoveryState,
@@ -18,6 +19,7 @@ from replica.core.metadata.records import (
     PartitionRegistration,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -26,6 +28,7 @@ from replica.core.metadata.snapshots import decode_image, encode_image, records_
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, SnapshotId, TopicId
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
 from replica.machines.snapshots import sealed, unsealed
+from tests.core.metadata.test_acls import entry
 
 AT = SnapshotId(Offset(40), Epoch(3))
 
@@ -84,6 +87,8 @@ RECORDS: tuple[MetadataRecord, ...] = (
     TopicRecord(name="ant", topic_id=TopicId(30)),
     partition(30, 0, 0),
     ProducerIdsRecord(next_producer_id=17),
+    AccessControlEntryRecord(acl=entry("allow User:a read topic orders")),
+    AccessControlEntryRecord(acl=entry("deny User:a write topic orders*")),
 )
 """Of everything something, in the order in which an image is written down."""
 
@@ -160,6 +165,12 @@ def test_damage_is_noticed(place: int) -> None:
             "takes something away",
             id="a broker that is gone",
         ),
+        pytest.param(
+            written(RemoveAccessControlEntryRecord(acl=entry("allow User:a read topic orders"))),
+            "takes something away",
+            id="an entry that is gone",
+        ),
+        pytest.param(written(RECORDS[-1], RECORDS[-2]), "no image is written down as", id="entries in another order"),
         pytest.param(
             written(RECORDS[5], ConfigRecord(topic_id=TopicId(20), name="retention.ms", value=None)),
             "takes something away",
