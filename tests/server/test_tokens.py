@@ -145,6 +145,7 @@ def public_key_in(path: Path) -> TokenFiles:
         (public_pem(rsa.generate_private_key(65537, 1024)), public_key_in, "is none of"),
         (None, secret_in, "cannot be read"),
     ],
+    ids=["a short secret", "a garbled key", "a secret as a key", "P-384", "a short RSA key", "no file"],
 )
 def test_a_key_that_cannot_be_used_is_named_by_its_file(
     content: bytes | None, files_of: Callable[[Path], TokenFiles], told: str, tmp_path: Path
