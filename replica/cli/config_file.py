@@ -1,8 +1,9 @@
 """A file of settings, in TOML: its keys are the options of ``replica start`` without their dashes in front.
 
 Owns what such a file may say, and every sentence about one that says something else. An option that may be repeated is
-a table: ``[voter]``, and below it ``1 = "HOST:PORT"``. What options and the environment say counts for more: a file
-gives options another default, and click does the rest. Knows nothing of what settings mean.
+a table: ``[voter]``, and below it ``1 = "HOST:PORT"``, or a list where its entries have no names. What options and the
+environment say counts for more: a file gives options another default, and click does the rest. Knows nothing of what
+settings mean.
 """
 
 from __future__ import annotations

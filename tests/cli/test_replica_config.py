@@ -132,14 +132,24 @@ def test_every_setting_can_stand_in_a_file() -> None:
     """For each setting there is a value that a file may give it, and that arrives."""
     for setting in settings_of(start_command()):
         value = _some_value(setting)
-        path = file_of(f"[{setting.key}]\n{value}" if setting.multiple else f"{setting.key} = {value}")
+        is_table = setting.multiple and "=" in setting.unit
+        path = file_of(f"[{setting.key}]\n{value}" if is_table else f"{setting.key} = {value}")
         assert list(read_settings(Path(path), settings_of(start_command()))) == [setting.name]
+
+
+def test_super_users_are_a_list() -> None:
+    """Those that a file names arrive, and who is no text in a list is refused."""
+    text = 'authorizer = "acl"\nsuper-user = ["User:ops", "User:root"]\n'
+    text += 'tls-ca-file = "ca.pem"\ntls-cert-file = "cert.pem"\ntls-key-file = "key.pem"\n'
+    assert options_of(text).access.super_users == ("User:ops", "User:root")
+    refused = replica("config", "check", file_of('super-user = "User:ops"\n'))
+    assert (refused.exit_code, "it must be a list of User:NAME" in refused.output) == (1, True)
 
 
 def _some_value(setting: Any) -> str:
     match setting.type:
         case _ if setting.multiple:
-            return '1 = "a:1"'
+            return '1 = "a:1"' if "=" in setting.unit else '["User:ops"]'
         case _ if setting.is_flag:
             return "false"
         case click.IntRange(min=least):
