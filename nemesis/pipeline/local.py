@@ -158,7 +158,7 @@ def _dumps(detail: str | None) -> Iterator[tuple[int, str, int]]:
         case {"replicas": [int(replica_id)], "logs": dict(logs)}:
             for name, log in logs.items():
                 match log:
-                    case {"batches": int(batches)}:
+                    case {"batches": int(batches)} if max(abs(replica_id), abs(batches)) < 1 << 63:
                         yield replica_id, name, batches
 
 

@@ -18,8 +18,8 @@ from threading import Lock
 from typing import Any
 
 from tests.fuzz.catalogue import DECODERS
-from tests.fuzz.corpus import kept, shrunk
 from tests.fuzz.decoder import Decoder
+from tests.fuzz.keeping import kept, shrunk
 from tests.fuzz.running import Report
 from tests.fuzz.watching import watched
 

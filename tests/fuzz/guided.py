@@ -19,8 +19,8 @@ import atheris
 
 with atheris.instrument_imports(include=["replica", "nemesis"]):
     from tests.fuzz.catalogue import DECODERS
-    from tests.fuzz.corpus import kept
     from tests.fuzz.decoder import Decoder
+    from tests.fuzz.keeping import kept
     from tests.fuzz.mutations import BYTES_MAX, Material, changed
     from tests.fuzz.running import Report, timed, tried, warm_up
 

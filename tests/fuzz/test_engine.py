@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from tests.fuzz.corpus import kept, shrunk
 from tests.fuzz.decoder import Decoder, of_bytes
+from tests.fuzz.keeping import kept, shrunk
 from tests.fuzz.mutations import ANYWHERE, BYTES_MAX, IN_TEXT, Material, drawn
 from tests.fuzz.running import Finding, Kind, Report, fuzz, inputs_of, replayed
 from tests.fuzz.watching import watched

@@ -9,8 +9,8 @@ import pytest
 
 from tests.depth import seeds, times
 from tests.fuzz.catalogue import DECODERS
-from tests.fuzz.corpus import corpus
 from tests.fuzz.decoder import Decoder
+from tests.fuzz.keeping import corpus
 from tests.fuzz.running import Report, fuzz, replayed, warm_up
 from tests.fuzz.watching import watched
 from tests.records.compiled import needs_compiler

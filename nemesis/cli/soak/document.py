@@ -68,7 +68,7 @@ def read_sweep(path: Path) -> Sweep:
     try:
         text = path.read_text(encoding="utf-8")
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # No TOML, no UTF-8, thousands of digits, or too deep in brackets.
         raise SweepError(f"{path}: {error}") from None
     return _Reader(path, text, document).sweep()
 
