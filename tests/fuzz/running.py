@@ -168,7 +168,8 @@ def tried(
     except Exception as error:
         return Finding(kind=Kind.CRASH, where=_cause_of(error), number=number, content=content)
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        with suppress(HangError):  # Its time may be over just now, when it is done.
+            signal.setitimer(signal.ITIMER_PROF, 0)
         peak = tracemalloc.get_traced_memory()[1] if is_traced else 0
         tracemalloc.stop()
     if peak > decoder.memory_max(len(content)):
