@@ -19,7 +19,10 @@ LEFT_OUT = {
     r"--(seed 2|variant brokers-by-id-alone) ": "convicts seldom, as the page says: tests/cluster counts how often",
 }
 """What is not run here, and why."""
-INVALID = r"--variant |--log-flush os|--reads lease$|--strict-acks|--reads stale|[^o]-unclean-leader-election$"
+INVALID = (
+    r"--variant |--log-flush os|--reads lease$|--strict-acks|--reads stale|[^o]-unclean-leader-election$"
+    r"|--no-idempotence|--system redis"
+)
 """What the pages say must be convicted, or may lose."""
 LESS = {"nemesis run": ("--time-limit", "15"), "nemesis soak": ("--seeds", "1-1", "--time-limit", "10")}
 OK, CONVICTED, UNKNOWN, NOT_HERE = 0, 1, 2, 3
