@@ -131,6 +131,7 @@ class Learned:
             ("response_partition_limit",): [1, 2, 2000],
             ("address", "peer_address", "leader_address"): ["127.0.0.1:1", "127.0.0.1:2"],
             ("rack", "rack_id"): ["forged", "a"],
+            ("principal",): ["User:forged", "User:*"],
             ("records",): records(),
             ("entries",): entries(),
             ("requests",): questions(),

@@ -55,5 +55,6 @@ def test_something_is_known_of_every_field() -> None:
     """A field that is new is drawn from what is real, too: whoever adds it says there what that is."""
     known = Learned().values().keys()
     switches = {"flushes", "high_watermark_may_wait", "latest", "pre_vote", "want_shut_down"}
-    plain = switches | {"consistency", "election_type", "leader_recovery_state"}
+    sets = {"operation", "pattern_type", "permission", "resource_type"}
+    plain = switches | sets | {"consistency", "election_type", "leader_recovery_state"}
     assert set(field_names()) - known == plain | WITHOUT_KNOWLEDGE
