@@ -16,7 +16,7 @@ LEFT_OUT = {
     r"--cluster containers": "needs the image that make images builds, with which CI does the same",
     r"forgetful:": "the system is written on that page: test_how_tos runs it",
     r"nightly\.toml": "the file stands on that page: tests/plugin reads it",
-    r"--(seed 2|variant brokers-by-id-alone) ": "convicts seldom, as the page says: tests/cluster counts how often",
+    r"--variant brokers-by-id-alone": "only some runs show it, as the page says: tests/cluster directs one that does",
 }
 """What is not run here, and why."""
 INVALID = (
