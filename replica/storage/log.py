@@ -277,8 +277,7 @@ class LogStore:
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
         self._directory.high_watermarks.lower(self._topic_partition, offset)
         self._segments.begin_anew(offset, lambda: self._producers.begin_anew(offset, producers))
-        self._tail = Tail(self._config.tail_bytes_max)
-        self._unflushed, self._names_unflushed = [], False
+        self._tail, self._unflushed, self._names_unflushed = Tail(self._config.tail_bytes_max), [], False
         self._log_end_offset = self._flushed_end_offset = offset
         # The segment's name says it all. A higher log start, left behind, would swallow what is appended next.
         self._directory.log_starts.remove(self._topic_partition)
@@ -300,6 +299,7 @@ class LogStore:
             self._producers.keep_beside(offset, self._log_end_offset, dropped)
             self._segments.note_log_start(offset)
             self._directory.log_starts.put(self._topic_partition, offset)
+            self._tail.start_at(offset)
             if not dropped:
                 return
             if self._names_unflushed:

@@ -39,6 +39,10 @@ class Tail:
         count = bisect_left(self._positions, self._positions[-1] - self._bytes_max // 2)
         self._cut(slice(count + 1))
 
+    def start_at(self, offset: Offset) -> None:
+        """Forget every batch that lies below ``offset`` as a whole: the log begins there now."""
+        self._cut(slice(bisect_right(self._end_offsets, offset)))
+
     def truncate(self, end_offset: Offset) -> None:
         """Forget everything at and above ``end_offset``, a batch boundary."""
         self._cut(slice(bisect_right(self._end_offsets, end_offset), None))
@@ -48,7 +52,8 @@ class Tail:
 
     def holds(self, offset: Offset) -> bool:
         """Tell whether a record is in it, or comes next."""
-        return bool(self._batches) and offset >= self._batches[0].base_offset
+        first = self._batches[:1]  # At once: whoever raises the log's start in a thread may empty it meanwhile.
+        return bool(first) and offset >= first[0].base_offset
 
     def batches(self, start_offset: Offset, end_offset: Offset, max_bytes: int) -> list[RecordBatch] | None:
         """Whole batches as ``LogStore.read`` returns them; None if ``start_offset`` lies before the tail."""
