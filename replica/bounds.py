@@ -19,6 +19,14 @@ INT64_MAX = (1 << 63) - 1
 MESSAGE_BYTES_MAX = 32 << 20
 """The largest message that either side of a connection takes."""
 
+REQUEST_BYTES_MAX = 4 << 20
+"""The largest request that a server takes unless it is told otherwise: four times the largest batch by default. gRPC
+collects a whole message before anybody may judge it, so that this times the calls of a connection is what uploads that
+never end may hold."""
+
+PLACE_BYTES = 256 << 10
+"""What a call that waits for records sets aside of the room for answers at the least."""
+
 RECORDS_BYTES_MAX = MESSAGE_BYTES_MAX // 4
 """Records of one log that one request or answer may carry. A follower whose fetch is answered with more gets nothing,
 for ever."""

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-PLACE_BYTES = 256 << 10
-"""What a call that waits for records sets aside at the least."""
+from replica.bounds import PLACE_BYTES
 
 _CONNECTION_FRACTION = 2
 _ALL_FRACTION = 256

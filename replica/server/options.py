@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from replica.bounds import TEXT_BYTES_MAX
+from replica.bounds import REQUEST_BYTES_MAX, TEXT_BYTES_MAX
 from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
@@ -23,14 +23,14 @@ from replica.core.config import (
     QuorumConfig,
     ReplicaConfig,
 )
+from replica.core.settings import NUMBERS, PARTS
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.rpc.addresses import InvalidAddressError, addresses_of, check_address
-from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
+from replica.rpc.channels import CONNECTIONS_MAX
 from replica.rpc.tls import TlsFiles
 from replica.server.access import AccessOptions
 from replica.server.contradictions import check_contradictions
 from replica.server.groups import check_groups
-from replica.server.settings import NUMBERS, PARTS
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
 from replica.voters import VoterSet

@@ -11,8 +11,9 @@ from replica.cli.config_file import settings_of
 from replica.cli.config_setting import Setting
 from replica.cli.start import start_command
 from replica.core.metadata.configs import TopicSetting
-from replica.server.contradictions import CONTRADICTIONS, ORDERS, ORDERS_OF_THE_CORE
-from replica.server.settings import NUMBERS
+from replica.core.setting_orders import ORDERS, ORDERS_OF_THE_CORE
+from replica.core.settings import NUMBERS
+from replica.server.contradictions import CONTRADICTIONS
 
 SETTINGS = settings_of(start_command())
 
