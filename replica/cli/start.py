@@ -26,7 +26,7 @@ from replica.cli.config_setting import Setting
 from replica.cli.help import Command, Sections, example
 from replica.cli.tls import tls_files
 from replica.core.config import InvalidConfigError
-from replica.core.setting_kinds import Number
+from replica.core.setting_kinds import Kind, Number, Switch
 from replica.core.settings import NUMBERS, PARTS, SEGMENT_BYTES_MAX, SETTINGS, Part
 from replica.rpc.channels import CONNECTIONS_MAX
 
@@ -182,7 +182,7 @@ def _server_settings() -> list[Setting]:
             "--tls-client-auth/--no-tls-client-auth",
             "switch",
             [True],
-            "With `replica --tls-ca-file`: let nobody in without a certificate that is believed.",
+            Switch("With `replica --tls-ca-file`: let nobody in without a certificate that is believed."),
             show_default="--tls-client-auth",
             show_envvar=True,
         ),
@@ -291,15 +291,13 @@ def _core_setting(name: str, defaults: Sequence[Any]) -> Setting:
     kind = SETTINGS[name]
     if isinstance(default, bool):
         shown = f"--{dashed}" if default else f"--no-{dashed}"
-        declared, unit, attributes = f"--{dashed}/--no-{dashed}", "switch", {"show_default": shown}
-    elif isinstance(kind, Number):
-        declared, unit, attributes = f"--{dashed}", kind.unit, {"type": click.IntRange(kind.least, kind.most)}
-    else:
-        words = click.Choice([choice.value for choice in type(default)])
-        declared, unit, attributes = f"--{dashed}", "word", {"type": words}
-    return _absent(declared, unit, defaults, kind.says, mode=kind.mode, **attributes)
+        return _absent(f"--{dashed}/--no-{dashed}", "switch", defaults, kind, show_default=shown)
+    if isinstance(kind, Number):
+        return _absent(f"--{dashed}", kind.unit, defaults, kind, type=click.IntRange(kind.least, kind.most))
+    words = click.Choice([choice.value for choice in type(default)])
+    return _absent(f"--{dashed}", "word", [default.value], kind, type=words)
 
 
-def _absent(declared: str, unit: str, holds: Sequence[Any], says: str, **attributes: Any) -> Setting:
-    attributes = {"show_default": ", ".join(map(str, holds))} | attributes
-    return Setting([declared], default=None, unit=unit, holds=holds, help=says, **attributes)
+def _absent(declared: str, unit: str, holds: Sequence[Any], kind: Kind, **attributes: Any) -> Setting:
+    attributes = {"show_default": ", ".join(map(str, holds)), "mode": kind.mode} | attributes
+    return Setting([declared], default=None, unit=unit, holds=holds, help=kind.says, **attributes)
