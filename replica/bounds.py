@@ -54,6 +54,12 @@ BROKERS_MAX = 1000
 ACLS_MAX = 2000
 """Entries of the access control list: one answer tells them all."""
 
+CONFIG_RESOURCES_MAX = 2000
+"""Brokers and users that have settings of their own: one answer tells them all."""
+
+CONFIGS_MAX = 100
+"""Settings of one of them, more than there are."""
+
 REPLICAS_MAX = 16
 """Replicas of a partition. While it is reassigned it has those that come and those that go."""
 
@@ -123,5 +129,7 @@ FETCHED_AT_ONCE = Entries(FETCH_PARTITIONS_MAX)
 PRODUCED_AT_ONCE = Entries(PRODUCED_AT_ONCE_MAX)
 OF_A_PAGE = Entries(PAGE_PARTITIONS_MAX)
 ALL_ACLS = Entries(ACLS_MAX)
+ALL_CONFIG_RESOURCES = Entries(CONFIG_RESOURCES_MAX)
+OF_A_RESOURCE = Entries(CONFIGS_MAX)
 REPLICAS = Entries(REPLICAS_MAX)
 MOVING_REPLICAS = Entries(2 * REPLICAS_MAX)

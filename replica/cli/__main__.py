@@ -13,6 +13,7 @@ from replica.cli.acl import acl
 from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.config import config
+from replica.cli.config_cluster import quota
 from replica.cli.disk import dump_log
 from replica.cli.format import format_data_directory, random_id
 from replica.cli.help import Group, example
@@ -27,7 +28,7 @@ from replica.cli.topic import cluster, partition, topic
 SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv",),
-    "The cluster": ("cluster", "quorum", "acl", "status", "top", "health"),
+    "The cluster": ("cluster", "quorum", "acl", "quota", "status", "top", "health"),
     "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
 }
 
@@ -66,6 +67,7 @@ main.add_command(offsets)
 main.add_command(kv)
 main.add_command(quorum)
 main.add_command(acl)
+main.add_command(quota)
 main.add_command(dump_log)
 
 

@@ -220,7 +220,6 @@ _BROKER: Mapping[str, Number] = {
         "Idempotent producers that a partition remembers; beyond it new ones are refused.",
         1,
         PRODUCER_IDS_MAX,
-        mode=PER_BROKER,
     ),
 }
 

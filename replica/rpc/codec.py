@@ -22,6 +22,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from replica.core.messages import (
     AddVoterRequest,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
@@ -50,6 +52,8 @@ from replica.core.messages import (
     DescribeAclsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeReplicaRequest,
@@ -217,6 +221,8 @@ UNREGISTER_BROKER = _method(_ADMIN, "UnregisterBroker", UnregisterBrokerRequest,
 CREATE_ACLS = _method(_ADMIN, "CreateAcls", CreateAclsRequest, ChangeAclsResponse)
 DELETE_ACLS = _method(_ADMIN, "DeleteAcls", DeleteAclsRequest, ChangeAclsResponse)
 DESCRIBE_ACLS = _method(_ADMIN, "DescribeAcls", DescribeAclsRequest, DescribeAclsResponse)
+ALTER_CONFIGS = _method(_ADMIN, "AlterConfigs", AlterConfigsRequest, AlterConfigsResponse)
+DESCRIBE_CONFIGS = _method(_ADMIN, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse)
 DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
 DESCRIBE_REPLICA = _method(_INSPECTION, "DescribeReplica", DescribeReplicaRequest, DescribeReplicaResponse)
 DUMP_LOG = _method(_INSPECTION, "DumpLog", DumpLogRequest, DumpLogResponse)
@@ -255,6 +261,8 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             CREATE_ACLS,
             DELETE_ACLS,
             DESCRIBE_ACLS,
+            ALTER_CONFIGS,
+            DESCRIBE_CONFIGS,
             DESCRIBE_CLUSTER,
             DESCRIBE_REPLICA,
             DUMP_LOG,

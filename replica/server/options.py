@@ -114,11 +114,12 @@ class ServerOptions:
             has_peer_listener=self.peer_listen is not None,
         )
 
-    def _numbers(self) -> Iterator[tuple[str, int, object]]:
+    def _numbers(self, *, of_parts: bool = True) -> Iterator[tuple[str, int, object]]:
         """Each number by the name of its option, with its default; one of several parts comes once for each."""
+        parts = PARTS if of_parts else ()
         places = [
             (self, "", fields(self)),
-            *((getattr(self, part.field), part.prefix, fields(part.config)) for part in PARTS),
+            *((getattr(self, part.field), part.prefix, fields(part.config)) for part in parts),
         ]
         for config, prefix, known in places:
             for each in known:
@@ -179,6 +180,7 @@ class ServerOptions:
             identity=identity if is_broker else None,
             broker=self.broker,
             controller=self.controller if is_controller else None,
+            driver_numbers={name: value for name, value, _ in self._numbers(of_parts=False)},
         )
 
     def _voters_to_ask(self, initial_voters: VoterSet) -> tuple[ReplicaId, ...]:

@@ -151,6 +151,13 @@ class ReplicaService:
         self._idle_streams: set[asyncio.Task[Any]] = set()
         self._is_ending = False
 
+    def configure(self, limits: ServiceLimits) -> None:
+        """Go by other limits from now on; who is inside stays."""
+        self.limits = limits
+        self._producers.ids_max = limits.producer_ids_per_hour
+        self._answers.connection_bytes_max = limits.connection_answer_bytes_max
+        self._answers.all_bytes_max = limits.answer_bytes_max
+
     @property
     def answer_bytes(self) -> int:
         """What is set aside for answers, or made and not taken yet."""

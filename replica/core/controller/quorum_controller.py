@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from replica.core.config import ControllerConfig
 from replica.core.controller.controller import Controller
+from replica.core.dynamic_settings import Numbers
 from replica.core.effects import Effect, Reply
 from replica.core.messages import ControllerRequest, Response
 from replica.core.metadata.encoding import metadata_batch
@@ -52,11 +53,12 @@ class QuorumController:
         *,
         cluster_id: str,
         config: ControllerConfig,
+        numbers: Numbers,
         rules: Rules,
         log: QuorumLog,
         emit: Callable[[Effect], None],
     ) -> None:
-        self.controller = Controller(cluster_id=cluster_id, config=config, rules=rules)
+        self.controller = Controller(cluster_id=cluster_id, config=config, numbers=numbers, rules=rules)
         self._config = config
         self._log = log
         self._emit = emit

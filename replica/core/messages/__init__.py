@@ -2,7 +2,8 @@
 
 One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
 wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
-In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls``, ``inspection``.
+In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls`` and
+``configs``, ``inspection``.
 """
 
 from replica.core.messages.acls import (
@@ -48,6 +49,13 @@ from replica.core.messages.cluster import (
     BrokerRegistrationResponse,
     IsrMember,
     OfflineReplica,
+)
+from replica.core.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ResourceConfigs,
 )
 from replica.core.messages.data import (
     HIGH_WATERMARK,
@@ -122,6 +130,8 @@ AdminRequest = (
     | CreateAclsRequest
     | DeleteAclsRequest
     | DescribeAclsRequest
+    | AlterConfigsRequest
+    | DescribeConfigsRequest
 )
 """What clients send to the active controller."""
 
@@ -138,6 +148,8 @@ AdminResponse = (
     | UnregisterBrokerResponse
     | ChangeAclsResponse
     | DescribeAclsResponse
+    | AlterConfigsResponse
+    | DescribeConfigsResponse
 )
 
 LogRequest = (

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from replica.core.metadata import acls as a
 from replica.core.metadata import records as r
+from replica.core.metadata import resources as s
 from replica.encoding import COUNT, FLAG, TEXT, Enumeration, Fields, Format, MalformedError, OneOf, Optional, Row
 from replica.ids import Epoch, Offset
 from replica.records import RecordBatch, decode_records, encode_batch
@@ -44,6 +45,7 @@ _ACL = Fields(
     pattern_type=Enumeration(a.PatternType),
     name=TEXT,
 )
+_RESOURCE = Fields(s.ConfigResource, resource_type=Enumeration(s.ConfigResourceType), name=TEXT)
 RECORD: OneOf[r.MetadataRecord] = OneOf(
     {
         1: Fields(
@@ -73,6 +75,7 @@ RECORD: OneOf[r.MetadataRecord] = OneOf(
         8: Fields(r.ProducerIdsRecord, next_producer_id=COUNT),
         9: Fields(r.AccessControlEntryRecord, acl=_ACL),
         10: Fields(r.RemoveAccessControlEntryRecord, acl=_ACL),
+        15: Fields(r.ResourceConfigRecord, resource=_RESOURCE, name=TEXT, value=Optional(TEXT)),
     }
 )
 _FORMAT = Format(RECORD, version=VERSION)
