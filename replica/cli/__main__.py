@@ -14,6 +14,7 @@ from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.config import config
 from replica.cli.disk import dump_log
+from replica.cli.features import features
 from replica.cli.format import format_data_directory, random_id
 from replica.cli.help import Group, example
 from replica.cli.kv import kv
@@ -27,7 +28,7 @@ from replica.cli.topic import cluster, partition, topic
 SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv",),
-    "The cluster": ("cluster", "quorum", "acl", "status", "top", "health"),
+    "The cluster": ("cluster", "quorum", "acl", "features", "status", "top", "health"),
     "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
 }
 
@@ -66,6 +67,7 @@ main.add_command(offsets)
 main.add_command(kv)
 main.add_command(quorum)
 main.add_command(acl)
+main.add_command(features)
 main.add_command(dump_log)
 
 

@@ -33,6 +33,8 @@ from replica.core.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
     DescribeClusterResponse,
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     ElectionType,
@@ -44,6 +46,8 @@ from replica.core.messages import (
     ReassignablePartition,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from replica.core.metadata.acls import Acl
 from replica.core.metadata.image import TopicImage
@@ -203,6 +207,19 @@ class Admin(Closing):
         """Ask the controller for the whole list."""
         request = DescribeAclsRequest(cluster_id=self._view.config.cluster_id)
         return (await self._controller.ask(request, DescribeAclsResponse, timeout_ms)).acls
+
+    async def update_features(self, feature_level: int, *, timeout_ms: int | None = None) -> None:
+        """Raise the cluster's feature level. Refused, INVALID_UPDATE_VERSION, unless all its replicas know the new one.
+
+        It is never lowered.
+        """
+        request = UpdateFeaturesRequest(feature_level=feature_level, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, UpdateFeaturesResponse, timeout_ms)
+
+    async def describe_features(self, *, timeout_ms: int | None = None) -> DescribeFeaturesResponse:
+        """Ask the controller for the cluster's feature level, and which its brokers and voters know."""
+        request = DescribeFeaturesRequest(cluster_id=self._view.config.cluster_id)
+        return await self._controller.ask(request, DescribeFeaturesResponse, timeout_ms)
 
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

@@ -17,6 +17,7 @@ from replica.bounds import (
     INT32_MAX,
     PARTITIONS_MAX,
 )
+from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
@@ -268,6 +269,9 @@ class ReplicaConfig:
 
     ``identity`` makes it a broker; absent, it hosts quorum logs only. ``controller`` lets it be elected to control the
     cluster, if it is a voter as well.
+
+    ``initial_level`` is the feature level at which a new cluster begins, ``newest_level`` the highest that this replica
+    knows: lower ones are of older releases.
     """
 
     cluster_id: str
@@ -281,6 +285,8 @@ class ReplicaConfig:
     identity: BrokerIdentity | None = None
     broker: BrokerConfig = BrokerConfig()
     controller: ControllerConfig | None = None
+    initial_level: int = FIRST_LEVEL
+    newest_level: int = NEWEST_LEVEL
 
     def __post_init__(self) -> None:
         if not self.voters and not self.initial_voters.voters:

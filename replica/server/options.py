@@ -152,6 +152,7 @@ class ServerOptions:
         replica_id: ReplicaId,
         directory_id: str,
         initial_voters: VoterSet,
+        initial_level: int,
         incarnation_id: str,
         previous_broker_epoch: BrokerEpoch | None,
     ) -> ReplicaConfig:
@@ -179,6 +180,7 @@ class ServerOptions:
             identity=identity if is_broker else None,
             broker=self.broker,
             controller=self.controller if is_controller else None,
+            initial_level=initial_level,
         )
 
     def _voters_to_ask(self, initial_voters: VoterSet) -> tuple[ReplicaId, ...]:

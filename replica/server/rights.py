@@ -86,6 +86,8 @@ NEEDS: Mapping[type, Needs] = MappingProxyType(
         m.CreateAclsRequest: Needs(operation=Operation.ALTER),
         m.DeleteAclsRequest: Needs(operation=Operation.ALTER),
         m.DescribeAclsRequest: Needs(operation=Operation.DESCRIBE),
+        m.UpdateFeaturesRequest: Needs(operation=Operation.ALTER),
+        m.DescribeFeaturesRequest: Needs(operation=Operation.DESCRIBE),
         m.DescribeClusterRequest: Needs(),
         m.DescribeReplicaRequest: Needs(operation=Operation.DESCRIBE, kind=_GROUP, names=_log),
         m.DumpLogRequest: Needs(operation=Operation.READ, kind=_GROUP, names=_log),

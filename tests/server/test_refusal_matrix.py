@@ -160,6 +160,8 @@ REQUESTS: Mapping[str, tuple[Request, str]] = {
     "CreateAcls": (m.CreateAclsRequest(acls=()), "alter cluster cluster"),
     "DeleteAcls": (m.DeleteAclsRequest(acls=()), "alter cluster cluster"),
     "DescribeAcls": (m.DescribeAclsRequest(), "describe cluster cluster"),
+    "UpdateFeatures": (m.UpdateFeaturesRequest(feature_level=1), "alter cluster cluster"),
+    "DescribeFeatures": (m.DescribeFeaturesRequest(), "describe cluster cluster"),
     "DescribeCluster": (m.DescribeClusterRequest(), TO_ALL),
     "DescribeReplica": (m.DescribeReplicaRequest(topic_partition=KV), "describe group kv"),
     "DumpLog": (m.DumpLogRequest(topic_partition=METADATA_LOG, offset=Offset(0), max_bytes=1), "read cluster cluster"),

@@ -2,7 +2,8 @@
 
 One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
 wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
-In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls``, ``inspection``.
+In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls`` and ``features``,
+``inspection``.
 """
 
 from replica.core.messages.acls import (
@@ -66,6 +67,13 @@ from replica.core.messages.data import (
     ProduceResponse,
     ProduceResponses,
 )
+from replica.core.messages.features import (
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
+    KnownFeatures,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from replica.core.messages.groups import (
     ApplyRequest,
     ApplyResponse,
@@ -122,6 +130,8 @@ AdminRequest = (
     | CreateAclsRequest
     | DeleteAclsRequest
     | DescribeAclsRequest
+    | UpdateFeaturesRequest
+    | DescribeFeaturesRequest
 )
 """What clients send to the active controller."""
 
@@ -138,6 +148,8 @@ AdminResponse = (
     | UnregisterBrokerResponse
     | ChangeAclsResponse
     | DescribeAclsResponse
+    | UpdateFeaturesResponse
+    | DescribeFeaturesResponse
 )
 
 LogRequest = (
