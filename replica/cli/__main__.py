@@ -15,6 +15,7 @@ from replica.cli.cluster import health, status
 from replica.cli.config import config
 from replica.cli.config_cluster import quota
 from replica.cli.disk import dump_log
+from replica.cli.features import features
 from replica.cli.format import format_data_directory, random_id
 from replica.cli.help import Group, example
 from replica.cli.kv import kv
@@ -28,7 +29,7 @@ from replica.cli.topic import cluster, partition, topic
 SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv",),
-    "The cluster": ("cluster", "quorum", "acl", "quota", "status", "top", "health"),
+    "The cluster": ("cluster", "quorum", "acl", "quota", "features", "status", "top", "health"),
     "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
 }
 
@@ -68,6 +69,7 @@ main.add_command(kv)
 main.add_command(quorum)
 main.add_command(acl)
 main.add_command(quota)
+main.add_command(features)
 main.add_command(dump_log)
 
 

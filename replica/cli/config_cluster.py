@@ -58,7 +58,9 @@ def _key(name: str) -> str:
 # --- brokers --------------------------------------------------------------------------------------------------------
 
 
-@click.command("set", epilog=example("replica config set --broker 1 log-level=debug", "replica config set --all num-partitions=6"))
+@click.command(
+    "set", epilog=example("replica config set --broker 1 log-level=debug", "replica config set --all num-partitions=6")
+)
 @click.argument("entries", nargs=-1, required=True, metavar="NAME=VALUE...")
 @_broker_option
 @_all_option

@@ -37,6 +37,8 @@ from replica.core.messages import (
     DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     ElectionType,
@@ -48,6 +50,8 @@ from replica.core.messages import (
     ReassignablePartition,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from replica.core.metadata.acls import Acl
 from replica.core.metadata.image import TopicImage
@@ -226,6 +230,19 @@ class Admin(Closing):
         request = DescribeConfigsRequest(resource_type=resource_type, cluster_id=self._view.config.cluster_id)
         response = await self._controller.ask(request, DescribeConfigsResponse, timeout_ms)
         return {each.resource: each.configs for each in response.resources}
+
+    async def update_features(self, feature_level: int, *, timeout_ms: int | None = None) -> None:
+        """Raise the cluster's feature level. Refused, INVALID_UPDATE_VERSION, unless all its replicas know the new one.
+
+        It is never lowered.
+        """
+        request = UpdateFeaturesRequest(feature_level=feature_level, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, UpdateFeaturesResponse, timeout_ms)
+
+    async def describe_features(self, *, timeout_ms: int | None = None) -> DescribeFeaturesResponse:
+        """Ask the controller for the cluster's feature level, and which its brokers and voters know."""
+        request = DescribeFeaturesRequest(cluster_id=self._view.config.cluster_id)
+        return await self._controller.ask(request, DescribeFeaturesResponse, timeout_ms)
 
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

@@ -18,6 +18,7 @@ from replica.bounds import (
     INT32_MAX,
     PARTITIONS_MAX,
 )
+from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
@@ -270,6 +271,9 @@ class ReplicaConfig:
     ``identity`` makes it a broker; absent, it hosts quorum logs only. ``controller`` lets it be elected to control the
     cluster, if it is a voter as well. ``driver_numbers`` are those that the driver goes by, by the names of their
     settings: some must not contradict those of the core.
+
+    ``initial_level`` is the feature level at which a new cluster begins, ``newest_level`` the highest that this replica
+    knows: lower ones are of older releases.
     """
 
     cluster_id: str
@@ -284,6 +288,8 @@ class ReplicaConfig:
     broker: BrokerConfig = BrokerConfig()
     controller: ControllerConfig | None = None
     driver_numbers: Mapping[str, int] = field(default_factory=dict)
+    initial_level: int = FIRST_LEVEL
+    newest_level: int = NEWEST_LEVEL
 
     def __post_init__(self) -> None:
         if not self.voters and not self.initial_voters.voters:

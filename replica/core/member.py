@@ -16,16 +16,17 @@ from replica.core.config import ControllerConfig, MetadataConfig, ReplicaConfig
 from replica.core.controller.quorum_controller import QuorumController
 from replica.core.dynamic_settings import NOTHING_SAID, numbers_of, settings_in_force, with_values
 from replica.core.earliest import earliest
-from replica.core.effects import ApplySettings, Effect, Send
+from replica.core.effects import ApplySettings, Effect, Halt, Send
 from replica.core.events import LogRead, PeerRefused
 from replica.core.log.recovered import RecoveredLog
 from replica.core.loopback import Loopback
+from replica.core.metadata.encoding import CorruptMetadataRecordError
 from replica.core.metadata.pages import page_of, topics_told
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.metadata.resources import told_to
 from replica.core.quorum import QuorumLog
 from replica.core.rules import Rules
-from replica.core.snapshotting import SnapshotPace, Snapshotting
+from replica.core.snapshotting import SnapshotPace, Snapshotting, not_for_this_replica
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
 
@@ -90,6 +91,7 @@ class Member:
             rules=rules,
             log=self._log,
             emit=self._emit_of_controller,
+            initial_level=self._config.initial_level,
         )
 
     def _new_broker(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Broker | None:
@@ -123,7 +125,11 @@ class Member:
     def on_read(self, event: LogRead) -> None:
         """Apply what was read of the metadata log."""
         self._has_news = True
-        self._snapshots.note_applied(self._metadata.on_read(event))
+        try:
+            self._snapshots.note_applied(self._metadata.on_read(event))
+        except CorruptMetadataRecordError as error:
+            what = f"what is committed from offset {self._metadata.applied_offset} on"
+            self._emit(Halt(reason=f"{METADATA_LOG}: {not_for_this_replica(METADATA_LOG, what, error)}"))
 
     def on_controller_request(self, call_id: CallId, request: m.ControllerRequest, now_ms: int) -> None:
         """Let the controller decide, or say where another one may be."""

@@ -54,6 +54,8 @@ from replica.core.messages import (
     DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeReplicaRequest,
@@ -89,6 +91,8 @@ from replica.core.messages import (
     TransferLeadershipResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -112,6 +116,7 @@ __all__ = [
     "DELETE_TOPIC",
     "DESCRIBE_ACLS",
     "DESCRIBE_CLUSTER",
+    "DESCRIBE_FEATURES",
     "DESCRIBE_QUORUM",
     "DESCRIBE_REPLICA",
     "DUMP_LOG",
@@ -131,6 +136,7 @@ __all__ = [
     "SERVICES",
     "TRANSFER_LEADERSHIP",
     "UNREGISTER_BROKER",
+    "UPDATE_FEATURES",
     "VOTE",
     "MalformedMessageError",
     "Method",
@@ -223,6 +229,8 @@ DELETE_ACLS = _method(_ADMIN, "DeleteAcls", DeleteAclsRequest, ChangeAclsRespons
 DESCRIBE_ACLS = _method(_ADMIN, "DescribeAcls", DescribeAclsRequest, DescribeAclsResponse)
 ALTER_CONFIGS = _method(_ADMIN, "AlterConfigs", AlterConfigsRequest, AlterConfigsResponse)
 DESCRIBE_CONFIGS = _method(_ADMIN, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse)
+UPDATE_FEATURES = _method(_ADMIN, "UpdateFeatures", UpdateFeaturesRequest, UpdateFeaturesResponse)
+DESCRIBE_FEATURES = _method(_ADMIN, "DescribeFeatures", DescribeFeaturesRequest, DescribeFeaturesResponse)
 DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
 DESCRIBE_REPLICA = _method(_INSPECTION, "DescribeReplica", DescribeReplicaRequest, DescribeReplicaResponse)
 DUMP_LOG = _method(_INSPECTION, "DumpLog", DumpLogRequest, DumpLogResponse)
@@ -263,6 +271,8 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             DESCRIBE_ACLS,
             ALTER_CONFIGS,
             DESCRIBE_CONFIGS,
+            UPDATE_FEATURES,
+            DESCRIBE_FEATURES,
             DESCRIBE_CLUSTER,
             DESCRIBE_REPLICA,
             DUMP_LOG,

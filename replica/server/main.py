@@ -230,6 +230,7 @@ class ReplicaProcess:
                 replica_id=directory.replica_id,
                 directory_id=directory.directory_id,
                 initial_voters=directory.initial_voters,
+                initial_level=directory.meta.feature_level,
                 incarnation_id=uuid4().hex,
                 previous_broker_epoch=directory.clean_broker_epoch,
             ),

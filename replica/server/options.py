@@ -153,6 +153,7 @@ class ServerOptions:
         replica_id: ReplicaId,
         directory_id: str,
         initial_voters: VoterSet,
+        initial_level: int,
         incarnation_id: str,
         previous_broker_epoch: BrokerEpoch | None,
     ) -> ReplicaConfig:
@@ -181,6 +182,7 @@ class ServerOptions:
             broker=self.broker,
             controller=self.controller if is_controller else None,
             driver_numbers={name: value for name, value, _ in self._numbers(of_parts=False)},
+            initial_level=initial_level,
         )
 
     def _voters_to_ask(self, initial_voters: VoterSet) -> tuple[ReplicaId, ...]:

@@ -88,6 +88,8 @@ NEEDS: Mapping[type, Needs] = MappingProxyType(
         m.DescribeAclsRequest: Needs(operation=Operation.DESCRIBE),
         m.AlterConfigsRequest: Needs(operation=Operation.ALTER),
         m.DescribeConfigsRequest: Needs(operation=Operation.DESCRIBE),
+        m.UpdateFeaturesRequest: Needs(operation=Operation.ALTER),
+        m.DescribeFeaturesRequest: Needs(operation=Operation.DESCRIBE),
         m.DescribeClusterRequest: Needs(),
         m.DescribeReplicaRequest: Needs(operation=Operation.DESCRIBE, kind=_GROUP, names=_log),
         m.DumpLogRequest: Needs(operation=Operation.READ, kind=_GROUP, names=_log),

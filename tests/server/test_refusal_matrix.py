@@ -166,6 +166,8 @@ REQUESTS: Mapping[str, tuple[Request, str]] = {
         m.DescribeConfigsRequest(resource_type=ALL_BROKERS.resource_type),
         "describe cluster cluster",
     ),
+    "UpdateFeatures": (m.UpdateFeaturesRequest(feature_level=1), "alter cluster cluster"),
+    "DescribeFeatures": (m.DescribeFeaturesRequest(), "describe cluster cluster"),
     "DescribeCluster": (m.DescribeClusterRequest(), TO_ALL),
     "DescribeReplica": (m.DescribeReplicaRequest(topic_partition=KV), "describe group kv"),
     "DumpLog": (m.DumpLogRequest(topic_partition=METADATA_LOG, offset=Offset(0), max_bytes=1), "read cluster cluster"),

@@ -22,10 +22,10 @@ from replica.core.messages import (
     ResourceConfigs,
 )
 from replica.core.metadata.image import BrokerRegistration
+from replica.core.metadata.quotas import QUOTAS
 from replica.core.metadata.records import ResourceConfigRecord
 from replica.core.metadata.resources import (
     ALL_BROKERS,
-    QUOTAS,
     ConfigResource,
     ConfigResourceType,
     Configs,

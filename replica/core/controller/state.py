@@ -9,28 +9,34 @@ Source: Kafka ``ReplicationControlManager``, ``ClusterControlManager``, ``Broker
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from replica.core.cluster_clock import agreed_offset_ms
 from replica.core.config import ControllerConfig
+from replica.core.controller.invariants import check_levels
 from replica.core.controller.partition_change import Circumstances, Wanted, changed
 from replica.core.dynamic_settings import Numbers, settings_in_force, with_values
 from replica.core.metadata.configs import DEFAULTS, TopicConfig, cluster_defaults, topic_config
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import MetadataRecord, PartitionRecord, PartitionRegistration
 from replica.core.metadata.resources import ALL_BROKERS
 from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId, TopicPartition
 
 MS_PER_SECOND = 1000
+LevelsKnown = Callable[[Iterable[ReplicaId]], Mapping[ReplicaId, int | None]]
 
 
 class ControllerState:
     """The image as decided so far, the sessions of the brokers, and the decision that is under way."""
 
-    def __init__(self, *, cluster_id: str, config: ControllerConfig, numbers: Numbers, rules: Rules) -> None:
+    def __init__(
+        self, *, cluster_id: str, config: ControllerConfig, rules: Rules, numbers: Numbers = MappingProxyType({})
+    ) -> None:
         self.cluster_id = cluster_id
         self.config = config
         """What holds by now: what the controller was started with, and what the metadata says over it."""
@@ -45,6 +51,10 @@ class ControllerState:
         """Until when a broker counts as alive, as far as this controller has heard from it."""
         self.clock_offsets_ms: dict[ReplicaId, int] = {}
         """How far each broker's clock was ahead of this controller's time, when it was last heard from."""
+        self.levels_known: LevelsKnown = dict.fromkeys
+        """The newest feature level that each voter, and each of these brokers, knows; absent of who has not said so."""
+        self.begins_at_level = FIRST_LEVEL
+        """The feature level that a new cluster has to be given still; the first where there is nothing to do."""
         self.unclean_election_at_ms = 0
         self.rebalance_at_ms = 0
         self._records: list[MetadataRecord] = []
@@ -91,6 +101,8 @@ class ControllerState:
         """Decide: the records are part of this decision, and the image follows them."""
         self._records += records
         self.image = self.image.apply_all(records)
+        if __debug__:
+            check_levels(records, self.image)
 
     def end_decision(self) -> tuple[MetadataRecord, ...]:
         """Take the records of the decision, in order."""

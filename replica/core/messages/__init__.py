@@ -2,8 +2,8 @@
 
 One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
 wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
-In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls`` and
-``configs``, ``inspection``.
+In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls``, ``configs`` and
+``features``, ``inspection``.
 """
 
 from replica.core.messages.acls import (
@@ -74,6 +74,13 @@ from replica.core.messages.data import (
     ProduceResponse,
     ProduceResponses,
 )
+from replica.core.messages.features import (
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
+    KnownFeatures,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from replica.core.messages.groups import (
     ApplyRequest,
     ApplyResponse,
@@ -132,6 +139,8 @@ AdminRequest = (
     | DescribeAclsRequest
     | AlterConfigsRequest
     | DescribeConfigsRequest
+    | UpdateFeaturesRequest
+    | DescribeFeaturesRequest
 )
 """What clients send to the active controller."""
 
@@ -150,6 +159,8 @@ AdminResponse = (
     | DescribeAclsResponse
     | AlterConfigsResponse
     | DescribeConfigsResponse
+    | UpdateFeaturesResponse
+    | DescribeFeaturesResponse
 )
 
 LogRequest = (

@@ -18,10 +18,12 @@ from msgspec.structs import replace
 
 from replica.bounds import ALL_PARTITIONS, Address, DirectoryId
 from replica.core.metadata.acls import Acl
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     PartitionRegistration,
@@ -105,8 +107,9 @@ class TopicImage(Struct, frozen=True, kw_only=True):
 
 
 class MetadataImage(Struct, frozen=True, kw_only=True):
-    """Brokers by id, topics by name, what has been given away for good, who may do what, and settings of the rest.
+    """Brokers by id, topics by name, what has been given away for good, who may do what, and the feature level.
 
+    ``configs`` are the settings of brokers and users.
     All in one order, whatever records have led here: brokers by their ids, topics by theirs, which is the order of
     their creation, partitions by number, settings by what they are of and by name.
     """
@@ -117,6 +120,7 @@ class MetadataImage(Struct, frozen=True, kw_only=True):
     next_producer_id: int = 0
     acls: frozenset[Acl] = frozenset()
     configs: Configs = field(default_factory=dict)
+    level: int = FIRST_LEVEL
 
     def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
         """The registration of one partition; absent where there is none."""
@@ -187,6 +191,9 @@ class MetadataImage(Struct, frozen=True, kw_only=True):
                 return replace(self, acls=self.acls - {acl})
             case ResourceConfigRecord(resource=resource, name=name, value=value):
                 return replace(self, configs=with_config(self.configs, resource, name, value))
+            case FeatureLevelRecord(level=level):
+                assert level > self.level, (level, self.level)
+                return replace(self, level=level)
             case _:
                 assert_never(record)
 

@@ -3,7 +3,7 @@
 A record says what is now, not what changed: replaying one twice changes nothing, and a partition's record holds the
 whole registration. Epochs are written out, never computed while replaying. Knows nothing of bytes (``encoding``).
 
-Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-455, KIP-631, KIP-966.
+Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-455, KIP-584, KIP-631, KIP-966.
 """
 
 from __future__ import annotations
@@ -150,6 +150,12 @@ class ResourceConfigRecord(Struct, frozen=True, kw_only=True):
     value: str | None
 
 
+class FeatureLevelRecord(Struct, frozen=True, kw_only=True):
+    """From here on the cluster is at this feature level (``levels``)."""
+
+    level: int
+
+
 MetadataRecord = (
     RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
@@ -162,4 +168,5 @@ MetadataRecord = (
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
     | ResourceConfigRecord
+    | FeatureLevelRecord
 )

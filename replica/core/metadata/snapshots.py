@@ -1,9 +1,9 @@
 """An image as bytes: the records that rebuild it, in the one order that there is.
 
-Owns that order (brokers by id, topics by id with their settings and partitions, producer ids, access control entries,
-settings of brokers and users) and the encoding: which snapshot it is, then its records as the metadata log has them,
-sealed by a checksum. Equal images are equal bytes, whatever records have led to them. Knows nothing of when a snapshot
-is taken and where it is.
+Owns that order (the feature level, without which the rest cannot be understood; brokers by id, topics by id with their
+settings and partitions, producer ids, access control entries, settings of brokers and users) and the encoding: which
+snapshot it is, then its records as the metadata log has them, sealed by a checksum. Equal images are equal bytes,
+whatever records have led to them. Knows nothing of when a snapshot is taken and where it is.
 
 Source: KIP-630; Kafka ``MetadataImage.write``, ``RecordsSnapshotWriter``.
 """
@@ -18,10 +18,12 @@ from msgspec import Struct
 from replica.core.metadata.acls import Acl
 from replica.core.metadata.encoding import RECORD, VERSION, CorruptMetadataRecordError
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage, changed_broker, registered_broker
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     PartitionRegistration,
@@ -75,6 +77,8 @@ def encode_image(image: MetadataImage, snapshot_id: SnapshotId) -> Snapshot:
 
 def records_of_image(image: MetadataImage) -> Iterator[MetadataRecord]:
     """The records that lead from nothing to an image, in their order."""
+    if image.level > FIRST_LEVEL:
+        yield FeatureLevelRecord(level=image.level)
     for broker_id in sorted(image.brokers):
         yield from _records_of_broker(image.brokers[broker_id])
     for topic in sorted(image.topics.values(), key=lambda topic: topic.topic_id):
@@ -156,7 +160,7 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
     configs: dict[TopicId, dict[str, str]] = {}
     acls: set[Acl] = set()
     of_resources: dict[ConfigResource, dict[str, str]] = {}
-    next_producer_id = 0
+    next_producer_id, level = 0, FIRST_LEVEL
     for record in records:
         match record:
             case RegisterBrokerRecord(broker_id=broker_id):
@@ -180,6 +184,8 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
                 acls.add(acl)
             case ResourceConfigRecord(resource=resource, name=name, value=str(value)):
                 of_resources.setdefault(resource, {})[name] = value
+            case FeatureLevelRecord():
+                level = record.level
             case (
                 ConfigRecord()
                 | RemoveTopicRecord()
@@ -197,4 +203,5 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
         next_producer_id=next_producer_id,
         acls=frozenset(acls),
         configs=of_resources,
+        level=level,
     )

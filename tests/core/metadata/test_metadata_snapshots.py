@@ -9,10 +9,12 @@ import pytest
 
 from replica.core.metadata.encoding import VERSION, encode_record
 from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.core.metadata.records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     LeaderRecoveryState,
     MetadataRecord,
     PartitionRecord,
@@ -90,9 +92,10 @@ RECORDS: tuple[MetadataRecord, ...] = (
     AccessControlEntryRecord(acl=entry("allow User:a read topic orders")),
     AccessControlEntryRecord(acl=entry("deny User:a write topic orders*")),
 )
-"""Of everything something, in the order in which an image is written down."""
+"""Of everything something, in the order in which an image is written down behind its level."""
 
-IMAGE = MetadataImage().apply_all(RECORDS)
+LEVEL = FeatureLevelRecord(level=NEWEST_LEVEL)
+IMAGE = MetadataImage().apply_all([LEVEL, *RECORDS])
 
 
 def written(*records: MetadataRecord, snapshot_id: SnapshotId = AT) -> Snapshot:
@@ -117,8 +120,9 @@ def test_an_image_comes_back_whole() -> None:
 
 def test_an_image_is_written_down_as_the_records_that_rebuild_it() -> None:
     """In one order, each as the metadata log has it."""
-    assert tuple(records_of_image(IMAGE)) == RECORDS
-    assert encode_image(IMAGE, AT) == written(*RECORDS)
+    assert tuple(records_of_image(IMAGE)) == (LEVEL, *RECORDS)
+    assert encode_image(IMAGE, AT) == written(LEVEL, *RECORDS)
+    assert next(records_of_image(MetadataImage().apply_all(RECORDS))) == RECORDS[0]  # As releases without levels do.
 
 
 def test_equal_images_are_equal_bytes() -> None:
@@ -156,6 +160,7 @@ def test_damage_is_noticed(place: int) -> None:
         pytest.param(cut(written(RECORDS[0])), "are left", id="cut"),
         pytest.param(written(RECORDS[2], RECORDS[0]), "no image is written down as", id="another order"),
         pytest.param(written(RECORDS[0], RECORDS[0]), "no image is written down as", id="twice"),
+        pytest.param(written(RECORDS[0], LEVEL), "no image is written down as", id="the level behind it"),
         pytest.param(written(RECORDS[1]), "has not named", id="a broker of nowhere"),
         pytest.param(written(RECORDS[8]), "has not named", id="a partition of nowhere"),
         pytest.param(written(RECORDS[6]), "has not named", id="a setting of nowhere"),
@@ -209,6 +214,15 @@ def test_what_a_later_release_may_write_is_refused(of_a_later_release: Callable[
     assert of_a_later_release(data) != data
     with pytest.raises(ForeignSnapshotError, match="no metadata"):
         decode_image(Snapshot(id=AT, data=sealed(of_a_later_release(data))))
+
+
+def test_the_level_of_a_later_release_is_what_is_said_of_its_snapshot() -> None:
+    """It comes before the kinds of records that are not known here, one of which would say less."""
+    later = unsealed(written(FeatureLevelRecord(level=NEWEST_LEVEL + 1), RECORDS[5]).data)
+    unknown = later.replace(encode_record(RECORDS[5])[1:], b"\xff")
+    assert unknown != later
+    with pytest.raises(ForeignSnapshotError, match=f"feature level {NEWEST_LEVEL + 1}, and this release knows none"):
+        decode_image(Snapshot(id=AT, data=sealed(unknown)))
 
 
 def without_brokers(image: MetadataImage) -> list[MetadataRecord]:
