@@ -55,7 +55,9 @@ from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.peer_watch import DiallingWatch
+from replica.server.quotas import Quotas
 from replica.server.service import ReplicaService, ServiceLimits
+from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
 from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
@@ -193,6 +195,7 @@ class ReplicaProcess:
                 now_ms=clocks.monotonic_ms,
             ),
         )
+        limits = options.limit_table
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         self._service = ReplicaService(
             call=self._driver.call if tracing is None else tracing.calling(self._driver.call),
@@ -201,7 +204,9 @@ class ReplicaProcess:
             logger=self._logger,
             limits=_service_limits(options),
             counts=self._metrics.requests,
+            now_ms=clocks.monotonic_ms,
             authorizer=options.access.authorizer(self._core, options.groups, self._logger),
+            throttle=Throttle(Quotas(lambda: limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms),
         )
         self._metrics.watch(ReplicaLoad(self._driver, self._service))
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]

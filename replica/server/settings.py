@@ -89,6 +89,14 @@ _SERVER: Mapping[str, Number] = {
         "ids", "Let one address be no more idempotent producers in an hour.", 1, PRODUCER_IDS_MAX
     ),
     "connections_max": Number("connections", "Take no more connections at once, at each listener.", 1, CALLS_MAX),
+    "connections_per_address_max": Number(
+        "connections", "Let clients of one address have no more connections at a listener.", 1, CALLS_MAX
+    ),
+    "producer_byte_rate": Number(
+        "bytes/s", "Delay whoever writes more, as an identity: a principal, or an address without a name."
+    ),
+    "consumer_byte_rate": Number("bytes/s", "Delay whoever reads more, as an identity."),
+    "request_rate": Number("requests/s", "Delay whoever asks more, as an identity."),
     "request_bytes_max": Number("bytes", "Refuse larger requests.", REQUEST_BYTES_MAX, MESSAGE_BYTES_MAX),
     "connection_answer_bytes_max": Number(
         "bytes", "What answers may hold that one connection has not taken.", PLACE_BYTES, ANSWERS_BYTES_MAX
