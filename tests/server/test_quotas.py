@@ -154,10 +154,10 @@ async def serving(
     transport = GrpcTransport(lambda _: address)
     try:
         yield transport, asked
-        assert service._client_calls == 0
     finally:
         await transport.close()
         await server.stop(None)
+    assert service._client_calls == 0
 
 
 @pytest.mark.parametrize(
