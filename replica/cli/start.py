@@ -163,6 +163,12 @@ def _number(name: str, default: int) -> Setting:
     )
 
 
+def _limit(name: str) -> Setting:
+    """A number that there is none of unless it is given."""
+    number = NUMBERS[name.replace("-", "_")]
+    return _setting(name, type=click.IntRange(number.least, number.most), unit=number.unit, help=number.says)
+
+
 def _text(name: str, says: str) -> Setting:
     return _setting(name, unit="text", may_be=f"at most {TEXT_BYTES_MAX} bytes", help=says)
 
@@ -249,12 +255,10 @@ def _addresses() -> list[Setting]:
 
 def _identity() -> list[Setting]:
     """Which replica this is, or must be."""
-    number = NUMBERS["replica_id"]
-    bounds = click.IntRange(number.least, number.most)
     return [
         _text("rack", "Where this broker stands."),
         _text("cluster-id", "Refuse a data directory of another cluster."),
-        _setting("replica-id", type=bounds, unit=number.unit, help=number.says),
+        _limit("replica-id"),
     ]
 
 
@@ -264,6 +268,10 @@ def _server_numbers() -> list[Setting]:
         _number("client-calls-max", 4096),
         _number("producer-ids-per-hour", 4000),
         _number("connections-max", CONNECTIONS_MAX),
+        _limit("connections-per-address-max"),
+        _limit("producer-byte-rate"),
+        _limit("consumer-byte-rate"),
+        _limit("request-rate"),
         _number("request-bytes-max", REQUEST_BYTES_MAX),
         _number("connection-answer-bytes-max", 32 << 20),
         _number("answer-bytes-max", 1 << 30),

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from replica.core.limits import LimitTable
 from replica.core.messages import (
     DumpLogResponse,
     FetchResponse,
@@ -272,11 +273,13 @@ class ScanProducers(Struct, frozen=True, kw_only=True):
 class ApplySettings(Struct, frozen=True, kw_only=True):
     """Go by these settings from now on, as far as they are the driver's own, over those that it was started with.
 
-    ``left_out`` is what the metadata log says and cannot hold here, by name, with the reason.
+    ``left_out`` is what the metadata log says and cannot hold here, by name, with the reason. ``limits`` are the quotas
+    of users.
     """
 
     values: Mapping[str, Value]
     left_out: Mapping[str, str]
+    limits: LimitTable
 
 
 class Halt(Struct, frozen=True, kw_only=True):

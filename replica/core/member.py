@@ -18,10 +18,12 @@ from replica.core.dynamic_settings import NOTHING_SAID, numbers_of, settings_in_
 from replica.core.earliest import earliest
 from replica.core.effects import ApplySettings, Effect, Halt, Send
 from replica.core.events import LogRead, PeerRefused
+from replica.core.limits import LimitTable
 from replica.core.log.recovered import RecoveredLog
 from replica.core.loopback import Loopback
 from replica.core.metadata.encoding import CorruptMetadataRecordError
 from replica.core.metadata.pages import page_of, topics_told
+from replica.core.metadata.quotas import limit_table
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.core.metadata.resources import told_to
 from replica.core.quorum import QuorumLog
@@ -68,6 +70,7 @@ class Member:
         self._configs = metadata.image.configs
         self.settings = NOTHING_SAID
         """What the metadata says of this replica's settings, as far as it is applied here."""
+        self._limits = LimitTable()
         self._steps_seen = 0
         """How many steps of the log there were when it was looked at; those that it takes then are seen next."""
         self._has_news = False
@@ -207,13 +210,14 @@ class Member:
             return
         self._configs = configs
         settings = settings_in_force(self._numbers, told_to(configs, self._config.replica_id))
-        if settings == self.settings:
+        limits = limit_table(configs)
+        if (settings, limits) == (self.settings, self._limits):
             return
-        self.settings = settings
+        self.settings, self._limits = settings, limits
         self._snapshots.pace = _pace(with_values(self._config.metadata, settings.values))
         if self.broker is not None:
             self.broker.configure(with_values(self._config.broker, settings.values), now_ms)
-        self._emit(ApplySettings(values=settings.values, left_out=settings.left_out))
+        self._emit(ApplySettings(values=settings.values, left_out=settings.left_out, limits=limits))
 
     def _hand_over(self, now_ms: int) -> bool:
         """Pass on what the parts ask of each other; whether there was anything."""

@@ -83,6 +83,16 @@ _SERVER: Mapping[str, Number] = {
         mode=PER_BROKER,
     ),
     "connections_max": Number("connections", "Take no more connections at once, at each listener.", 1, CALLS_MAX),
+    "connections_per_address_max": Number(
+        "connections", "Let clients of one address have no more connections at a listener.", 1, CALLS_MAX
+    ),
+    "producer_byte_rate": Number(
+        "bytes/s",
+        "Delay whoever writes more, as an identity: a principal, or an address without a name.",
+        mode=PER_BROKER,
+    ),
+    "consumer_byte_rate": Number("bytes/s", "Delay whoever reads more, as an identity.", mode=PER_BROKER),
+    "request_rate": Number("requests/s", "Delay whoever asks more, as an identity.", mode=PER_BROKER),
     "request_bytes_max": Number("bytes", "Refuse larger requests.", REQUEST_BYTES_MAX, MESSAGE_BYTES_MAX),
     "connection_answer_bytes_max": Number(
         "bytes",

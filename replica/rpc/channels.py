@@ -108,6 +108,12 @@ OPTIONS: tuple[TransportOption, ...] = (
         "with the default of 5 minutes the server answers our keepalive with GOAWAY and kills the long polls in flight",
     ),
     TransportOption(
+        "grpc.server_handshake_timeout_ms",
+        10_000,
+        Side.SERVER,
+        "whoever connects and says nothing takes a connection from others for 2 minutes by default",
+    ),
+    TransportOption(
         "grpc.initial_reconnect_backoff_ms",
         100,
         Side.CHANNEL,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any, Protocol
 
+from msgspec.structs import replace as replace_struct
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.effects import ApplySettings
@@ -42,6 +43,8 @@ class LiveSettings:
         logger: FilteringBoundLogger,
     ) -> None:
         self.options = options
+        self.limits = options.limit_table
+        """How much of this replica each principal may have: as it is told of users, else as a setting says."""
         self._started_with = options
         self._service = service
         self._house = house
@@ -55,6 +58,7 @@ class LiveSettings:
             each.name: settings.values[each.name] for each in fields(ServerOptions) if each.name in settings.values
         }
         options = self.options = replace(self._started_with, **own)
+        self.limits = replace_struct(settings.limits, default=settings.limits.default.over(options.limit_table.default))
         self._service.configure(service_limits(options))
         self._house.configure(options)
         self._storage.config.segment_bytes = options.log_segment_bytes

@@ -42,6 +42,7 @@ from replica.rpc.codec import SERVICES
 from replica.rpc.tls import TlsError
 from replica.rpc.transport import GrpcTransport
 from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
+from replica.server.connection_limit import ConnectionLimit
 from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
@@ -57,7 +58,10 @@ from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.peer_watch import DiallingWatch
+from replica.server.quotas import Quotas
+from replica.server.refusal_lines import RefusalLines
 from replica.server.service import ReplicaService
+from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
 from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
@@ -204,8 +208,13 @@ class ReplicaProcess:
             logger=self._logger,
             limits=service_limits(options),
             counts=self._metrics.requests,
+            now_ms=clocks.monotonic_ms,
             authorizer=options.access.authorizer(self._core, options.groups, self._logger),
+            throttle=Throttle(
+                Quotas(lambda: self._settings.limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms
+            ),
         )
+        self._connection_limit: ConnectionLimit | None = None
         self._metrics.watch(ReplicaLoad(self._driver, self._service))
         self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
         self._settings = LiveSettings(
@@ -305,6 +314,10 @@ class ReplicaProcess:
                 ) from None
             bound.append(f"{listen.rpartition(':')[0]}:{port}")
         self._address, self._peer_address = bound[0], bound[-1]
+        if (most := self._options.connections_per_address_max) is not None:
+            lines, port = RefusalLines(self._logger, event="connection_refused"), int(bound[0].rpartition(":")[2])
+            counts = self._metrics.requests
+            self._connection_limit = ConnectionLimit(per_address_max=most, port=port, lines=lines, counts=counts)
 
     def _add_port(self, server: grpc.aio.Server, option: str, listen: str) -> int:
         """Replicas that have a listener of their own always show each other who they are."""
@@ -353,7 +366,9 @@ class ReplicaProcess:
         keep_free_memory()
         freeze_what_is_there()
         loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
-        ongoing = (self._keep_house(), self._health.run(), loop_delay.run())
+        ongoing = [self._keep_house(), self._health.run(), loop_delay.run()]
+        if self._connection_limit is not None:
+            ongoing.append(self._connection_limit.run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:

@@ -9,25 +9,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
-from replica.bounds import INT64_MAX
 from replica.core.config import InvalidConfigError
 from replica.core.limits import Limits, LimitTable
 from replica.core.metadata.acls import PRINCIPAL_TYPE
 from replica.core.metadata.resources import ConfigResourceType, Configs
-from replica.core.setting_kinds import Number, UpdateMode
+from replica.core.setting_kinds import Number
+from replica.core.settings import NUMBERS
 
-QUOTAS: Mapping[str, Number] = MappingProxyType(
-    {
-        "producer_byte_rate": Number(
-            "bytes", "Written through one replica in a second.", 1, INT64_MAX, UpdateMode.CLUSTER_WIDE
-        ),
-        "consumer_byte_rate": Number(
-            "bytes", "Read through one replica in a second.", 1, INT64_MAX, UpdateMode.CLUSTER_WIDE
-        ),
-        "request_rate": Number("requests", "Of one replica in a second.", 1, INT64_MAX, UpdateMode.CLUSTER_WIDE),
-    }
-)
-"""What a user may be given of each replica, with Kafka's names where there are such."""
+QUOTAS: Mapping[str, Number] = MappingProxyType({name: NUMBERS[name] for name in Limits.__struct_fields__})
+"""What a user may be given of each replica; a setting of the same name holds for everybody who is given nothing."""
 
 
 def limit_table(configs: Configs) -> LimitTable:
