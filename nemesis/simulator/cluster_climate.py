@@ -26,8 +26,8 @@ class ClusterClimate:
     (``disk_losses``) a broker is out of service for a while, most times to come back with an empty disk, and who votes
     changes; so many times a minute (``reassignments``) somebody moves a partition, or gives a move another target, or
     cancels it. A ``passing_topic`` beside the others is created and deleted, again and again. So many times a minute
-    (``rot``) a cold batch of a partition rots on one disk, and (``setting_changes``) somebody changes what brokers go by
-    while they run; such a cluster begins at the newest feature level.
+    (``rot``) a cold batch of a partition rots on one disk, and (``setting_changes``) somebody changes what brokers go
+    by while they run; such a cluster begins at the newest feature level.
     The rest are the settings of brokers and controllers, with Kafka's names.
     """
 

@@ -104,10 +104,8 @@ class MetadataInvariants(Observer):
         is_followed = core.settings == told
         if core.broker is not None:
             config = with_values(core.config.broker, told.values)
-            is_followed &= all(
-                each is core.broker.config for each in (p.config for p in core.broker.partitions.values())
-            )
-            is_followed &= core.broker.config == config
+            followed = [core.broker.config, *(partition.config for partition in core.broker.partitions.values())]
+            is_followed &= all(each == config for each in followed)
         if not is_followed:
             _convict("settings-in-force", f"replica {replica_id} goes by other settings than its metadata says: {told}")
 
