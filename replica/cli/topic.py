@@ -18,6 +18,7 @@ from replica.cli.client import (
     with_admin,
 )
 from replica.cli.help import Group, example
+from replica.cli.replace_broker import replace_broker
 from replica.cli.topic_reassign import reassign, reassignments, replica_ids
 from replica.cli.topic_waiting import ReplicaEnds, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX, ReplicaId
@@ -215,7 +216,7 @@ def elect_leader(
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Look at the cluster, and forget brokers that are gone."""
+    """Look at the cluster, replace brokers, and forget those that are gone."""
 
 
 @cluster.command("describe", epilog=example("replica cluster describe"))
@@ -234,6 +235,9 @@ def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -
     )
     click.echo()
     show(brokers, output)
+
+
+cluster.add_command(replace_broker)
 
 
 @cluster.command("unregister", epilog=example("replica cluster unregister --broker-id 4"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from replica.client.groups.key_value import KeyValueClient
+from replica.ids import ReplicaId
 from replica.machines.key_value import prefix
 from replica.storage.meta_properties import random_directory_id
-from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, run_replica
-from tests.server.topics import eventually
+from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command, run_replica
+from tests.server.topics import Topics, all_in_sync, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -122,3 +124,74 @@ async def test_a_group_goes_on_in_a_new_cluster_where_its_back_up_ends(tmp_path:
         assert wrong.processes[wrong.ids[0]].wait(PATIENCE_SECONDS) == 1
         (reason,) = [line["reason"] for line in wrong.lines(wrong.ids[0]) if line["event"] == "halted"]
         assert "is not for this replica: it is of state machine key-value, this replica was" in reason
+
+
+async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> None:
+    """Broken off and begun again, it moves partitions and votes to another; nothing that was acknowledged is lost."""
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    cluster = LocalCluster(folder, 4, voters=3)
+    topics, single = Topics(cluster.addresses, "orders"), Topics(cluster.addresses, "single")
+    words = ("cluster", "replace-broker", "--broker-id", 1, "--with", 4, *bootstrap(cluster))
+    try:
+        cluster.format()
+        cluster.start()
+        await listening(cluster)
+        for topic in ("single", "orders"):
+            assignment = ["--assignment", "1"] if topic == "single" else ["--assignment", "1,2,3"] * 6
+            await eventually(
+                lambda given=(topic, *assignment): replica("topic", "create", *given, *bootstrap(cluster), check=False),
+                lambda done: done[0] == 0 or "TOPIC_ALREADY_EXISTS" in done[1],
+            )
+        await topics.wait_partitions(all_in_sync)
+        await single.write(0, "the only copy")
+
+        code, told = await replica(*words, "--check", check=False)
+        assert (code, "last copy" in told, "votes in: __cluster_metadata" in told) == (1, True, True), told
+
+        acknowledged: dict[int, list[tuple[int, str]]] = {number: [] for number in range(6)}
+
+        async def write(number: int) -> None:
+            while True:
+                value = f"{number}:{len(acknowledged[number])}"
+                acknowledged[number].append((await topics.write(number, value), value))
+
+        writing = [asyncio.create_task(write(number)) for number in acknowledged]
+        begun = await asyncio.create_subprocess_exec(
+            *command(*words, "--accept-last-copies", "--at-once", 1), stdout=asyncio.subprocess.PIPE
+        )
+        assert begun.stdout is not None
+        first = await begun.stdout.readline()
+        assert first == b"7 partitions left on broker 1, 1 of them moving\n"
+        begun.kill()
+        await begun.wait()
+        _, told = await replica(*words, "--accept-last-copies")
+        assert told.splitlines()[-2:] == [
+            "broker 4 votes in __cluster_metadata in the place of broker 1",
+            "broker 4 has taken the place of broker 1; stop that one, and then `replica cluster unregister --broker-id "
+            "1`",
+        ]
+        cluster.kill(ReplicaId(1))
+        counts = {number: len(found) for number, found in acknowledged.items()}
+        await eventually(
+            lambda: asyncio.sleep(0, [len(found) > counts[number] for number, found in acknowledged.items()]), all
+        )
+        for task in writing:
+            task.cancel()
+        await asyncio.gather(*writing, return_exceptions=True)
+
+        found = {number: await topics.read(number) for number in acknowledged}
+        assert all(found[number][offset] == value for number, of in acknowledged.items() for offset, value in of)
+        assert {one.replicas for one in (await topics.partitions()).values()} == {(4, 2, 3)}
+        assert await single.read(0) == {0: "the only copy"}
+        code, told = await replica("quorum", "describe", "--format", "json", *bootstrap(cluster))
+        voters = {row["replica_id"] for row in json.loads(told)[0]["replicas"] if row["role"] == "voter"}
+        assert voters == {2, 3, 4}
+        await eventually(
+            lambda: replica("cluster", "unregister", "--broker-id", 1, *bootstrap(cluster), check=False),
+            lambda done: done[0] == 0,
+        )
+    finally:
+        await topics.close()
+        await single.close()
+        cluster.close()
