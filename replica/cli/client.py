@@ -179,6 +179,13 @@ def text(content: bytes) -> str:
     return content.decode(errors="backslashreplace")
 
 
+def release() -> str:
+    """Which version of the software this is."""
+    from importlib.metadata import version
+
+    return version("highwater-log")
+
+
 def time_of(since_1970_ms: int) -> str:
     """A time of day for people, to the second, in UTC."""
     return datetime.fromtimestamp(since_1970_ms // 1000, UTC).isoformat().replace("+00:00", "Z")

@@ -5,12 +5,11 @@ How a disk begins with such a file is ``format``'s.
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from replica.cli.client import bootstrap_option, run, time_of, timeout_option, view_config
+from replica.cli.client import bootstrap_option, release, run, time_of, timeout_option, view_config
 from replica.cli.help import Group, example
 
 
@@ -46,7 +45,7 @@ def backup(name: str, output: Path, bootstrap: tuple[str, ...], timeout_ms: int)
             cluster_id=state.cluster_id,
             group=name,
             snapshot=state.snapshot,
-            release=version("highwater-log"),
+            release=release(),
             taken_ms=SystemClock().since_1970_ms(),
         )
         write_backup(output, made)

@@ -19,6 +19,7 @@ from replica.cli.client import (
 )
 from replica.cli.help import Group, example
 from replica.cli.replace_broker import replace_broker
+from replica.cli.topic_backup import topic_backup, topic_restore
 from replica.cli.topic_reassign import reassign, reassignments, replica_ids
 from replica.cli.topic_waiting import ReplicaEnds, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX, ReplicaId
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def topic() -> None:
-    """Create, show, change, move and delete topics."""
+    """Create, show, change, move, back up and delete topics."""
 
 
 topic.add_command(reassign)
 topic.add_command(reassignments)
+topic.add_command(topic_backup)
+topic.add_command(topic_restore)
 
 
 @topic.command(

@@ -82,9 +82,7 @@ def _checked(
 ) -> PartitionCheck:
     goal = tuple(replica for replica in registration.replicas if replica not in registration.removing_replicas)
     is_moving = old not in goal
-    target = goal if is_moving else tuple(new if replica == old else replica for replica in goal)
-    if not is_moving and new in goal:
-        target = None
+    target = None if not is_moving and new in goal else tuple(new if each == old else each for each in goal)
     last_known = () if registration.last_known_leader is None else (registration.last_known_leader,)
     holders = {*registration.isr, *registration.elr} or {*last_known}
     others_in_sync = len({*registration.isr} - {old})

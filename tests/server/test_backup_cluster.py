@@ -14,7 +14,7 @@ from replica.client.groups.key_value import KeyValueClient
 from replica.ids import ReplicaId
 from replica.machines.key_value import prefix
 from replica.storage.meta_properties import random_directory_id
-from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command, run_replica
+from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
 from tests.server.topics import Topics, all_in_sync, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -64,9 +64,12 @@ def bootstrap(cluster: LocalCluster) -> tuple[str, ...]:
 
 async def replica(*arguments: object, check: bool = True) -> tuple[int, str]:
     """Run a command while others go on; its exit code and all that it says."""
-    done = await asyncio.to_thread(run_replica, *arguments, check=False)
-    assert done.returncode == 0 or not check, done.stderr
-    return done.returncode, done.stdout + done.stderr
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command(*arguments), stdout=pipe, stderr=asyncio.subprocess.STDOUT)
+    told = (await process.communicate())[0].decode()
+    assert process.returncode is not None
+    assert process.returncode == 0 or not check, told
+    return process.returncode, told
 
 
 @asynccontextmanager
