@@ -42,11 +42,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of this depth, and those of Spark on one xdist worker, for their one session.
+    """Keep the tests of this depth, and those of Spark on one xdist worker, for their one session; begin the longest.
 
-    This must come before xdist's own hook, which looks for groups.
+    What begins last keeps one worker while all others are done. This must come before xdist's own hook, which looks for
+    groups.
     """
     items[:], others = chosen(items)
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     config.hook.pytest_deselected(items=others)
     for item in items:
         if item.get_closest_marker("spark") is not None:

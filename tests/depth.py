@@ -40,13 +40,12 @@ class _Chosen:
 def choose(depth: Depth, first_seed: int) -> None:
     """Let all counts and seeds that follow be those of this depth, and Hypothesis draw as many examples."""
     _Chosen.depth, _Chosen.first_seed = depth, first_seed
-    is_night = depth is Depth.NIGHTLY
     settings.register_profile(
         "depth",
         deadline=None,
         database=None,
-        derandomize=not is_night,
-        print_blob=is_night,
+        derandomize=not is_night(),
+        print_blob=is_night(),
         max_examples=times(EXAMPLES),
     )
     settings.load_profile("depth")
@@ -68,6 +67,16 @@ def seeds(normal: int) -> range:
     return range(_Chosen.first_seed, _Chosen.first_seed + times(normal))
 
 
+def is_night() -> bool:
+    """Whether this is the depth that has all the time it needs."""
+    return _Chosen.depth is Depth.NIGHTLY
+
+
+def at_night(why: str) -> pytest.MarkDecorator:
+    """Leave a test or a case to the night, and say why: docs/architecture.md lists all of them."""
+    return pytest.mark.skipif(not is_night(), reason=f"{why}: make test-nightly")
+
+
 def breaks(run: Callable[[], object], message: str = "") -> bool:
     """Whether a run ends with an assertion that failed, and says so."""
     try:
@@ -83,7 +92,7 @@ def convicted(is_convicted: Callable[[int], bool], *, first_seed: int, of: int, 
     One seed that is known to tell is as good as a search for one, which would hide that others tell no more.
     """
     assert is_convicted(first_seed), f"seed {first_seed} does not convict it"
-    if _Chosen.depth is Depth.NIGHTLY:
+    if is_night():
         found = sum(is_convicted(seed) for seed in range(of))
         assert found >= least, f"{found} of {of} seeds convict it, which were at least {least}"
 

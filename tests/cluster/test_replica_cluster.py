@@ -82,6 +82,7 @@ async def append(client: TopicClient, values: Sequence[int]) -> dict[int | None,
     return {(await client.append(NAME, value)).offset: value for value in values}
 
 
+@pytest.mark.long
 async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: Path) -> None:
     """What is acknowledged before and after each fault is in every replica's log at the end, and nothing is left over.
 

@@ -15,7 +15,7 @@ from tests.client.test_docs import wait_active
 from tests.docs.commands import OURS, shown_on
 from tests.server.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
 MAY_BE_REFUSED = ("--cancel", "--type unclean")

@@ -160,6 +160,7 @@ async def test_clients_get_what_the_list_allows(cluster: OwnCertificates) -> Non
     }
 
 
+@pytest.mark.long
 async def test_a_list_survives_all_replicas(cluster: OwnCertificates) -> None:
     """After a restart of everybody a client that was allowed is never told that it is not, whoever answers first."""
     addresses = [*cluster.addresses.values()]
