@@ -6,8 +6,10 @@ import gc
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadGroupScheduling
 
 from tests.depth import Depth, choose, chosen
 
@@ -60,6 +62,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """What was collected stays until the end: let the garbage collector not walk through it again and again."""
     gc.freeze()
+
+
+class ByFile(LoadGroupScheduling):
+    """A group stays on one worker, and so does the rest of a file: what it makes once is made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        group: str = super()._split_scope(nodeid)
+        return group if group != nodeid else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:
+    """Deal files out, but for tests with processes: these wait more than they work, and none has much in common."""
+    return None if config.getoption("markexpr") == "cluster" else ByFile(config, log)
 
 
 @cache

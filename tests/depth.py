@@ -2,7 +2,7 @@
 
 - ``quick``, after each edit: of every test that needs neither a JVM nor processes one case, over a tenth of the seeds.
 - ``normal``, before a commit: all tests, over the same seeds each time: what is red was turned red by the change.
-- ``nightly``: all tests, over twenty times as many seeds, from one on that is another each night. It is printed, and
+- ``nightly``: all tests, over forty times as many seeds, from one on that is another each night. It is printed, and
   ``make test-nightly SEED=N`` repeats the night.
 
 How often a wrong protocol is convicted is counted over seeds of its own, that no depth changes: see ``convicted``.
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import settings
 
 QUICK_SHARE = 10
-NIGHTLY_TIMES = 20
-EXAMPLES = 50
+NIGHTLY_TIMES = 40
+EXAMPLES = 30
 """How many examples Hypothesis draws at normal depth."""
 
 
@@ -52,7 +52,7 @@ def choose(depth: Depth, first_seed: int) -> None:
 
 
 def times(normal: int) -> int:
-    """How many to try where it is so many at normal depth: a tenth, and at least one, or twenty times as many."""
+    """How many to try where it is so many at normal depth: a tenth, and at least one, or forty times as many."""
     match _Chosen.depth:
         case Depth.QUICK:
             return -(-normal // QUICK_SHARE)
