@@ -1,4 +1,4 @@
-"""Worlds of state machines convict each wrong protocol by name, and at night acquit the right one in the same worlds."""
+"""Worlds of state machines convict each wrong protocol by name, and at night acquit the right one in all of them."""
 
 from __future__ import annotations
 
