@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Container
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the depth before test modules are imported, which count by it."""
     choose(Depth(config.getoption("depth")), config.getoption("first_seed"))
+    config.option.loadscopereorder = False  # The order is that of ``_turn``, and not of how many tests a file has.
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -46,17 +48,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of this depth, and those of Spark on one xdist worker, for their one session; begin the longest.
 
-    What begins last keeps one worker while all others are done. This must come before xdist's own hook, which looks for
-    groups.
+    This must come before xdist's own hook, which looks for groups.
     """
     items[:], others = chosen(items)
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: _turn(item, slow))
     config.hook.pytest_deselected(items=others)
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.xdist_group("spark"))
         if item.get_closest_marker("cluster") is not None and not _names_cluster(item.path):
             raise pytest.UsageError(f"{item.path} has tests with processes: write mark.cluster into it")
+
+
+def _turn(item: pytest.Item, slow: Container[Path]) -> int:
+    """When a test begins. What begins last keeps one worker while all others are done: so it is to be short."""
+    if any(map(item.get_closest_marker, ("spark", "xdist_group"))):
+        return 0
+    return 1 if item.get_closest_marker("long") is not None or item.path in slow else 2
 
 
 def pytest_collection_finish() -> None:
