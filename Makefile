@@ -21,7 +21,7 @@ help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make test-quick  after each edit: of every test without Java and processes one case, over few seeds"
-	@echo "make test-nightly  all tests over twenty times as many seeds, from SEED=N on; by default N is today's date"
+	@echo "make test-nightly  all tests over forty times as many seeds, from SEED=N on; by default N is today's date"
 	@echo "make docs   build the documentation's site into site/, its reference from the code; no network is needed"
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make fuzz   a million inputs for every decoder, and write store/fuzz.json (hours); FUZZ_ARGS='--decoder rpc-' is passed on"
