@@ -71,7 +71,7 @@ NEEDS: Mapping[type, Needs] = MappingProxyType(
         m.ApplyRequest: Needs(operation=Operation.WRITE, kind=_GROUP, names=_log),
         m.QueryRequest: Needs(operation=Operation.READ, kind=_GROUP, names=_log),
         m.ReadIndexRequest: Needs(speaker="replica_id"),
-        m.FetchSnapshotRequest: Needs(speaker="replica_id"),
+        m.FetchSnapshotRequest: Needs(operation=Operation.READ, kind=_GROUP, names=_log, speaker="replica_id"),
         m.BrokerRegistrationRequest: Needs(speaker="broker_id"),
         m.BrokerHeartbeatRequest: Needs(speaker="broker_id"),
         m.AlterPartitionRequest: Needs(speaker="broker_id"),

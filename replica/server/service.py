@@ -79,10 +79,10 @@ BAD_INPUT = frozenset(
 )
 """Answers that say that the asker did something wrong: they get a log line, unlike those of an ordinary election."""
 
-_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest
+_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest
 """What only replicas ask."""
 
-_OF_BOTH = FetchRequest | ListOffsetsRequest
+_OF_BOTH = FetchRequest | ListOffsetsRequest | FetchSnapshotRequest
 """What clients ask as well: without a replica id."""
 
 _PACED = frozenset(

@@ -108,15 +108,14 @@ REQUESTS: Mapping[str, tuple[Request, str]] = {
     ),
     "FetchSnapshot": (
         m.FetchSnapshotRequest(
-            topic_partition=METADATA_LOG,
+            topic_partition=KV,
             snapshot_end_offset=Offset(1),
             snapshot_epoch=EPOCH,
             position=0,
             max_bytes=1,
             current_leader_epoch=EPOCH,
-            replica_id=ONE,
         ),
-        TO_REPLICAS,
+        "read group kv",
     ),
     "BrokerRegistration": (
         m.BrokerRegistrationRequest(
@@ -181,6 +180,18 @@ AS_REPLICA: Mapping[str, tuple[Request, str]] = {
     ),
     "ListOffsets as a replica": (
         m.ListOffsetsRequest(topic_partition=ORDERS, latest=True, replica_id=ONE),
+        TO_REPLICAS,
+    ),
+    "FetchSnapshot as a replica": (
+        m.FetchSnapshotRequest(
+            topic_partition=METADATA_LOG,
+            snapshot_end_offset=Offset(1),
+            snapshot_epoch=EPOCH,
+            position=0,
+            max_bytes=1,
+            current_leader_epoch=EPOCH,
+            replica_id=ONE,
+        ),
         TO_REPLICAS,
     ),
 }
