@@ -73,7 +73,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def test_every_part_goes_by_what_it_is_told(server: Server) -> None:
-    """Limits of calls and answers, files, chores, waits at the end, lines; and by the start's once that is taken back."""
+    """Limits of calls and answers, files, chores, waits at the end, lines; by the start's once that is taken back."""
     server.tell(
         client_calls_max=7,
         producer_ids_per_hour=8,
