@@ -42,6 +42,8 @@ RESPONSES: Mapping[type[m.Request], type[m.Response]] = {
     m.CreateAclsRequest: m.ChangeAclsResponse,
     m.DeleteAclsRequest: m.ChangeAclsResponse,
     m.DescribeAclsRequest: m.DescribeAclsResponse,
+    m.AlterConfigsRequest: m.AlterConfigsResponse,
+    m.DescribeConfigsRequest: m.DescribeConfigsResponse,
     m.UpdateFeaturesRequest: m.UpdateFeaturesResponse,
     m.DescribeFeaturesRequest: m.DescribeFeaturesResponse,
     m.DescribeClusterRequest: m.DescribeClusterResponse,

@@ -22,6 +22,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from replica.core.messages import (
     AddVoterRequest,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
@@ -50,6 +52,8 @@ from replica.core.messages import (
     DescribeAclsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeFeaturesRequest,
     DescribeFeaturesResponse,
     DescribeQuorumRequest,
@@ -223,6 +227,8 @@ UNREGISTER_BROKER = _method(_ADMIN, "UnregisterBroker", UnregisterBrokerRequest,
 CREATE_ACLS = _method(_ADMIN, "CreateAcls", CreateAclsRequest, ChangeAclsResponse)
 DELETE_ACLS = _method(_ADMIN, "DeleteAcls", DeleteAclsRequest, ChangeAclsResponse)
 DESCRIBE_ACLS = _method(_ADMIN, "DescribeAcls", DescribeAclsRequest, DescribeAclsResponse)
+ALTER_CONFIGS = _method(_ADMIN, "AlterConfigs", AlterConfigsRequest, AlterConfigsResponse)
+DESCRIBE_CONFIGS = _method(_ADMIN, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse)
 UPDATE_FEATURES = _method(_ADMIN, "UpdateFeatures", UpdateFeaturesRequest, UpdateFeaturesResponse)
 DESCRIBE_FEATURES = _method(_ADMIN, "DescribeFeatures", DescribeFeaturesRequest, DescribeFeaturesResponse)
 DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
@@ -263,6 +269,8 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             CREATE_ACLS,
             DELETE_ACLS,
             DESCRIBE_ACLS,
+            ALTER_CONFIGS,
+            DESCRIBE_CONFIGS,
             UPDATE_FEATURES,
             DESCRIBE_FEATURES,
             DESCRIBE_CLUSTER,

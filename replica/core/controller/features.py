@@ -17,7 +17,7 @@ from replica.core.metadata.records import FeatureLevelRecord
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 
-REQUESTS_SINCE: Mapping[type[m.ControllerRequest], int] = {}
+REQUESTS_SINCE: Mapping[type[m.ControllerRequest], int] = {m.AlterConfigsRequest: 2}
 """From which level on a kind of request may be made, as it leads to records of that level; others, always."""
 
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from replica.core.config import ControllerConfig
 from replica.core.controller.controller import Controller
+from replica.core.dynamic_settings import Numbers
 from replica.core.effects import Effect, Reply
 from replica.core.messages import ControllerRequest, Response
 from replica.core.metadata.encoding import metadata_batch
@@ -54,6 +55,7 @@ class QuorumController:
         *,
         cluster_id: str,
         config: ControllerConfig,
+        numbers: Numbers,
         rules: Rules,
         log: QuorumLog,
         emit: Callable[[Effect], None],
@@ -62,6 +64,7 @@ class QuorumController:
         self.controller = Controller(
             cluster_id=cluster_id,
             config=config,
+            numbers=numbers,
             rules=rules,
             initial_level=initial_level,
             levels_known=lambda brokers: levels_known(log, brokers),

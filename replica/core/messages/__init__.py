@@ -2,8 +2,8 @@
 
 One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
 wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
-In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls`` and ``features``,
-``inspection``.
+In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls``, ``configs`` and
+``features``, ``inspection``.
 """
 
 from replica.core.messages.acls import (
@@ -49,6 +49,13 @@ from replica.core.messages.cluster import (
     BrokerRegistrationResponse,
     IsrMember,
     OfflineReplica,
+)
+from replica.core.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ResourceConfigs,
 )
 from replica.core.messages.data import (
     HIGH_WATERMARK,
@@ -130,6 +137,8 @@ AdminRequest = (
     | CreateAclsRequest
     | DeleteAclsRequest
     | DescribeAclsRequest
+    | AlterConfigsRequest
+    | DescribeConfigsRequest
     | UpdateFeaturesRequest
     | DescribeFeaturesRequest
 )
@@ -148,6 +157,8 @@ AdminResponse = (
     | UnregisterBrokerResponse
     | ChangeAclsResponse
     | DescribeAclsResponse
+    | AlterConfigsResponse
+    | DescribeConfigsResponse
     | UpdateFeaturesResponse
     | DescribeFeaturesResponse
 )

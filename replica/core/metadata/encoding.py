@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from replica.core.metadata import acls as a
 from replica.core.metadata import records as r
+from replica.core.metadata import resources as s
 from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.encoding import (
     COUNT,
@@ -79,6 +80,7 @@ _ACL = Fields(
     pattern_type=Enumeration(a.PatternType),
     name=TEXT,
 )
+_RESOURCE = Fields(s.ConfigResource, resource_type=Enumeration(s.ConfigResourceType), name=TEXT)
 RECORD: OneOf[r.MetadataRecord] = OneOf(
     {
         1: Fields(
@@ -109,6 +111,7 @@ RECORD: OneOf[r.MetadataRecord] = OneOf(
         9: Fields(r.AccessControlEntryRecord, acl=_ACL),
         10: Fields(r.RemoveAccessControlEntryRecord, acl=_ACL),
         11: Fields(r.FeatureLevelRecord, level=_Level()),
+        15: Fields(r.ResourceConfigRecord, resource=_RESOURCE, name=TEXT, value=Optional(TEXT)),
     }
 )
 _FORMAT = Format(RECORD, version=VERSION)

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replica.core.metadata.records import FeatureLevelRecord, MetadataRecord
+from replica.core.metadata.records import FeatureLevelRecord, MetadataRecord, ResourceConfigRecord
 
 FIRST_LEVEL = 1
 """Of a log that says nothing about its level."""
 
 LEVELS: Mapping[int, str] = {
     1: "all that releases without levels know",
-    2: "the level itself",
+    2: "the level itself, settings of brokers, quotas of users",
 }
 """What each level brings; those that no release had may still get more."""
 
@@ -28,6 +28,7 @@ NEWEST_LEVEL = max(LEVELS)
 
 RECORDS_SINCE: Mapping[type[MetadataRecord], int] = {
     FeatureLevelRecord: 2,
+    ResourceConfigRecord: 2,
 }
 """From which level on a kind of record may be written; those that are not here, always."""
 

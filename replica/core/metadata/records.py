@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from replica.bounds import MOVING_REPLICAS
 from replica.core.metadata.acls import Acl
+from replica.core.metadata.resources import ConfigResource
 from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
 
 
@@ -141,6 +142,14 @@ class RemoveAccessControlEntryRecord(Struct, frozen=True, kw_only=True):
     acl: Acl
 
 
+class ResourceConfigRecord(Struct, frozen=True, kw_only=True):
+    """One setting of a broker or a user, or of all; ``value`` is absent where what else there is holds again."""
+
+    resource: ConfigResource
+    name: str
+    value: str | None
+
+
 class FeatureLevelRecord(Struct, frozen=True, kw_only=True):
     """From here on the cluster is at this feature level (``levels``)."""
 
@@ -158,5 +167,6 @@ MetadataRecord = (
     | ProducerIdsRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
+    | ResourceConfigRecord
     | FeatureLevelRecord
 )

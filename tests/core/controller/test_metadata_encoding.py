@@ -29,9 +29,11 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    ResourceConfigRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from replica.core.metadata.resources import ConfigResource, ConfigResourceType
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
 from replica.records import encode_batch, parse_batches
 from tests.core.controller.bench import registration
@@ -63,6 +65,7 @@ ACLS = st.builds(
     pattern_type=st.sampled_from(PatternType),
     name=TEXT,
 )
+RESOURCES = st.builds(ConfigResource, resource_type=st.sampled_from(ConfigResourceType), name=TEXT)
 RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(
         RegisterBrokerRecord,
@@ -85,6 +88,7 @@ RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(TopicRecord, name=TEXT, topic_id=NUMBERS.map(TopicId)),
     st.builds(PartitionRecord, topic_id=NUMBERS.map(TopicId), partition=NUMBERS, registration=REGISTRATIONS),
     st.builds(RemoveTopicRecord, topic_id=NUMBERS.map(TopicId)),
+    st.builds(ResourceConfigRecord, resource=RESOURCES, name=TEXT, value=st.none() | TEXT),
     st.builds(ConfigRecord, topic_id=NUMBERS.map(TopicId), name=TEXT, value=st.none() | TEXT),
     st.builds(ProducerIdsRecord, next_producer_id=NUMBERS),
     st.builds(AccessControlEntryRecord, acl=ACLS),
@@ -134,6 +138,9 @@ def test_encoded_form() -> None:
     assert encode_record(AccessControlEntryRecord(acl=acl)).hex(" ") == f"01 09 {entry}"
     assert encode_record(RemoveAccessControlEntryRecord(acl=acl)).hex(" ") == f"01 0a {entry}"
     assert encode_record(FeatureLevelRecord(level=2)).hex(" ") == f"01 0b {number}2"
+    user = ConfigResource(resource_type=ConfigResourceType.USER, name="a")
+    quota = ResourceConfigRecord(resource=user, name="r", value="7")
+    assert encode_record(quota).hex(" ") == "01 0f 01 00 00 00 01 61 00 00 00 01 72 01 00 00 00 01 37"
 
 
 PARTITION = encode_record(PartitionRecord(topic_id=TopicId(7), partition=2, registration=registration()))

@@ -23,9 +23,11 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    ResourceConfigRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from replica.core.metadata.resources import ALL_BROKERS, ConfigResource, ConfigResourceType, broker_resource
 from replica.core.metadata.snapshots import decode_image, encode_image, records_of_image
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, SnapshotId, TopicId
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
@@ -75,6 +77,8 @@ def partition(topic_id: int, number: int, leader_epoch: int) -> PartitionRecord:
     return PartitionRecord(topic_id=TopicId(topic_id), partition=number, registration=registration)
 
 
+SHOP = ConfigResource(resource_type=ConfigResourceType.USER, name="shop")
+
 RECORDS: tuple[MetadataRecord, ...] = (
     registered(1, 5, rack="a", last_active=5),
     changed(1, 5, fenced=False, leaving=True),
@@ -91,6 +95,10 @@ RECORDS: tuple[MetadataRecord, ...] = (
     ProducerIdsRecord(next_producer_id=17),
     AccessControlEntryRecord(acl=entry("allow User:a read topic orders")),
     AccessControlEntryRecord(acl=entry("deny User:a write topic orders*")),
+    ResourceConfigRecord(resource=ALL_BROKERS, name="log_level", value="debug"),
+    ResourceConfigRecord(resource=ALL_BROKERS, name="num_partitions", value="6"),
+    ResourceConfigRecord(resource=broker_resource(ReplicaId(2)), name="log_level", value="info"),
+    ResourceConfigRecord(resource=SHOP, name="request_rate", value="7"),
 )
 """Of everything something, in the order in which an image is written down behind its level."""
 
@@ -175,7 +183,13 @@ def test_damage_is_noticed(place: int) -> None:
             "takes something away",
             id="an entry that is gone",
         ),
-        pytest.param(written(RECORDS[-1], RECORDS[-2]), "no image is written down as", id="entries in another order"),
+        pytest.param(written(RECORDS[-5], RECORDS[-6]), "no image is written down as", id="entries in another order"),
+        pytest.param(written(RECORDS[-1], RECORDS[-2]), "no image is written down as", id="settings in another order"),
+        pytest.param(
+            written(ResourceConfigRecord(resource=SHOP, name="request_rate", value=None)),
+            "takes something away",
+            id="a quota taken back",
+        ),
         pytest.param(
             written(RECORDS[5], ConfigRecord(topic_id=TopicId(20), name="retention.ms", value=None)),
             "takes something away",
@@ -233,7 +247,11 @@ def without_producer_ids(image: MetadataImage) -> list[MetadataRecord]:
     return [record for record in records_of_image(image) if not isinstance(record, ProducerIdsRecord)]
 
 
-@pytest.mark.parametrize("left_out", [without_brokers, without_producer_ids])
+def without_settings(image: MetadataImage) -> list[MetadataRecord]:
+    return [record for record in records_of_image(image) if not isinstance(record, ResourceConfigRecord)]
+
+
+@pytest.mark.parametrize("left_out", [without_brokers, without_producer_ids, without_settings])
 def test_what_is_left_out_is_missed(left_out: Callable[[MetadataImage], list[MetadataRecord]]) -> None:
     """A snapshot that says less is another image: nothing of it follows from the rest."""
     assert decode_image(written(*left_out(IMAGE))) != IMAGE
