@@ -269,6 +269,7 @@ def _server_numbers() -> list[Setting]:
         _number("producer-ids-per-hour", 4000),
         _number("connections-max", CONNECTIONS_MAX),
         _limit("connections-per-address-max"),
+        _limit("memory-bytes-max"),
         _limit("producer-byte-rate"),
         _limit("consumer-byte-rate"),
         _limit("request-rate"),

@@ -54,6 +54,7 @@ from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
 from replica.server.memory import freeze_what_is_there, keep_free_memory
+from replica.server.memory_limit import MemoryLimit
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
@@ -369,6 +370,8 @@ class ReplicaProcess:
         ongoing = [self._keep_house(), self._health.run(), loop_delay.run()]
         if self._connection_limit is not None:
             ongoing.append(self._connection_limit.run())
+        if (most := self._options.memory_bytes_max) is not None:
+            ongoing.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams).run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
