@@ -63,7 +63,6 @@ class Broker:
     ) -> None:
         self._broker_id = config.replica_id
         self.config = config.broker
-        """What it goes by now."""
         self._emit = emit
         self._send = send
         self._image = MetadataImage()
