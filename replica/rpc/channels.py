@@ -9,12 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replica.bounds import MESSAGE_BYTES_MAX
-
-REQUEST_BYTES_MAX = 4 << 20
-"""The largest request that a server takes unless it is told otherwise: four times the largest batch by default. gRPC
-collects a whole message before anybody may judge it, so that this times the calls of a connection is what uploads that
-never end may hold."""
+from replica.bounds import MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX
 
 CONNECTION_CALLS_MAX = 1024
 """Calls that a server takes of one connection at once. gRPC counts a call for a moment longer than who makes it,

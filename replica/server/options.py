@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from replica.bounds import TEXT_BYTES_MAX
+from replica.bounds import REQUEST_BYTES_MAX, TEXT_BYTES_MAX
 from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
@@ -24,14 +24,14 @@ from replica.core.config import (
     ReplicaConfig,
 )
 from replica.core.limits import Limits, LimitTable
+from replica.core.settings import NUMBERS, PARTS
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.rpc.addresses import InvalidAddressError, addresses_of, check_address
-from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
+from replica.rpc.channels import CONNECTIONS_MAX
 from replica.rpc.tls import TlsFiles
 from replica.server.access import AccessOptions
 from replica.server.contradictions import check_contradictions
 from replica.server.groups import check_groups
-from replica.server.settings import NUMBERS, PARTS
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
 from replica.voters import VoterSet
@@ -123,11 +123,12 @@ class ServerOptions:
             has_peer_listener=self.peer_listen is not None,
         )
 
-    def _numbers(self) -> Iterator[tuple[str, int, object]]:
+    def _numbers(self, *, of_parts: bool = True) -> Iterator[tuple[str, int, object]]:
         """Each number by the name of its option, with its default; one of several parts comes once for each."""
+        parts = PARTS if of_parts else ()
         places = [
             (self, "", fields(self)),
-            *((getattr(self, part.field), part.prefix, fields(part.config)) for part in PARTS),
+            *((getattr(self, part.field), part.prefix, fields(part.config)) for part in parts),
         ]
         for config, prefix, known in places:
             for each in known:
@@ -172,6 +173,7 @@ class ServerOptions:
         replica_id: ReplicaId,
         directory_id: str,
         initial_voters: VoterSet,
+        initial_level: int,
         incarnation_id: str,
         previous_broker_epoch: BrokerEpoch | None,
     ) -> ReplicaConfig:
@@ -199,6 +201,8 @@ class ServerOptions:
             identity=identity if is_broker else None,
             broker=self.broker,
             controller=self.controller if is_controller else None,
+            driver_numbers={name: value for name, value, _ in self._numbers(of_parts=False)},
+            initial_level=initial_level,
         )
 
     def _voters_to_ask(self, initial_voters: VoterSet) -> tuple[ReplicaId, ...]:

@@ -82,10 +82,10 @@ BAD_INPUT = frozenset(
 )
 """Answers that say that the asker did something wrong: they get a log line, unlike those of an ordinary election."""
 
-_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest
+_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest
 """What only replicas ask."""
 
-_OF_BOTH = FetchRequest | ListOffsetsRequest
+_OF_BOTH = FetchRequest | ListOffsetsRequest | FetchSnapshotRequest
 """What clients ask as well: without a replica id."""
 
 _PACED = frozenset(
@@ -173,6 +173,13 @@ class ReplicaService:
         """Those that wait for a request, and by which connection."""
         self._over_memory: set[asyncio.Task[Any]] = set()
         self._is_ending = False
+
+    def configure(self, limits: ServiceLimits) -> None:
+        """Go by other limits from now on; who is inside stays."""
+        self.limits = limits
+        self._producers.ids_max = limits.producer_ids_per_hour
+        self._answers.connection_bytes_max = limits.connection_answer_bytes_max
+        self._answers.all_bytes_max = limits.answer_bytes_max
 
     @property
     def answer_bytes(self) -> int:

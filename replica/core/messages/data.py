@@ -99,6 +99,8 @@ class FetchRequest(Struct, frozen=True, kw_only=True):
 
     With a ``session_id``, which a follower chooses, this is fetch ``session_epoch`` of a session, 0 being its first:
     ``partitions`` are then those of which the leader does not know yet what is wanted (KIP-227).
+
+    ``newest_feature_level`` is the highest that a replica knows, which it says where it fetches the metadata log.
     """
 
     partitions: Annotated[tuple[FetchPartition, ...], FETCHED_AT_ONCE]
@@ -112,6 +114,7 @@ class FetchRequest(Struct, frozen=True, kw_only=True):
     rack_id: str | None = None
     session_id: Long | None = None
     session_epoch: Long = 0
+    newest_feature_level: int | None = None
 
 
 class FetchedPartition(Struct, frozen=True, kw_only=True):
