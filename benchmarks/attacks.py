@@ -21,6 +21,7 @@ from replica.core.messages import FetchPartition, FetchRequest, ListOffsetsReque
 from replica.ids import Offset, TopicPartition
 from replica.records import encode_batch
 from replica.rpc.codec import FETCH, LIST_OFFSETS, PRODUCE
+from replica.server.descriptors import raise_descriptor_limit
 
 HOSTILE = "127.0.0.2"
 LOG = TopicPartition("hostile", 0)
@@ -41,12 +42,12 @@ def garbage(address: str, give_up_s: float) -> None:
 
 
 def half_open(address: str, give_up_s: float) -> None:
-    """900 connections that say nothing; one that is closed is dialled again."""
+    """1100 connections that say nothing; one that is closed is dialled again."""
     with ExitStack() as held:
         silent = dict[int, socket.socket]()
         poll = select.poll()
         while time.monotonic() < give_up_s:
-            for _ in range(min(100, 900 - len(silent))):
+            for _ in range(min(100, 1100 - len(silent))):
                 with suppress(OSError):
                     sock = held.enter_context(dialled(address, give_up_s))
                     poll.register(sock, select.POLLIN)
@@ -68,8 +69,8 @@ def parked_fetches(address: str, give_up_s: float) -> None:
 
 
 def unfinished_uploads(address: str, give_up_s: float) -> None:
-    """180 messages as large as a server takes, each but for its last byte, on each of four connections."""
-    speak(address, give_up_s, PRODUCE.full_name, [(bytes(4 * MIB - 100), False)] * 180, connections=4)
+    """180 messages as large as a server takes, each but for its last byte."""
+    speak(address, give_up_s, PRODUCE.full_name, [(bytes(4 * MIB - 100), False)] * 180)
 
 
 def giant_claims(address: str, give_up_s: float) -> None:
@@ -300,6 +301,7 @@ def _text(text: bytes) -> bytes:
 def main(name: str, address: str, seconds: str) -> None:
     """Attack, with the lowest priority: no attacker would run on the brokers' machine."""
     os.nice(19)
+    raise_descriptor_limit()
     with suppress(OSError):
         ATTACKS[name](address, time.monotonic() + float(seconds))
 
