@@ -101,7 +101,7 @@ def encode_manifest(backup: TopicBackup) -> bytes:
     """Encode a manifest."""
     written = msgspec.json.format(msgspec.json.encode(backup), indent=1)
     document = _Document(checksum=checksum(written), manifest=msgspec.Raw(written))
-    return msgspec.json.encode(document) + b"\n"
+    return msgspec.json.encode(document)
 
 
 def decode_manifest(data: bytes) -> TopicBackup:
