@@ -65,7 +65,7 @@ def topic_backup(name: str, folder: Path, bootstrap: tuple[str, ...], timeout_ms
 
 
 @click.command("restore", epilog=example("replica topic restore backups/orders --topic orders-again"))
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--topic", "name", metavar="NAME", help="What it is to be called; as it was, without.")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Replicas per partition.")
 @bootstrap_option

@@ -78,7 +78,7 @@ def group_backup(*, cluster_id: str, group: str, snapshot: Snapshot, release: st
     backup = GroupBackup(
         cluster_id=cluster_id,
         group=group,
-        machine=str(state.said or state.name),
+        machine=_machine_of(state),
         end_offset=snapshot.id.end_offset,
         epoch=snapshot.id.epoch,
         release=release,
@@ -107,7 +107,7 @@ def _checked(backup: GroupBackup) -> GroupBackup:
     """The back-up, if what it says of itself is true of its state."""
     state = _state_of(backup.snapshot)
     said = (backup.end_offset, backup.epoch, backup.machine)
-    held = (state.applied_offset, state.applied_epoch, str(state.said or state.name))
+    held = (state.applied_offset, state.applied_epoch, _machine_of(state))
     if said != held or not is_topic(backup.group):
         raise CorruptBackupError(f"it says that it is of group {backup.group!r} at {said}, and holds {held}")
     return backup
@@ -118,6 +118,10 @@ def _state_of(snapshot: bytes) -> AppliedState:
         return decode_state(unsealed(split_snapshot(snapshot)[1]))
     except CorruptSnapshotError as error:
         raise CorruptBackupError(f"it is damaged: {error}") from error
+
+
+def _machine_of(state: AppliedState) -> str:
+    return state.name if state.said is None else state.said.name
 
 
 def write_backup(path: Path, backup: GroupBackup, files: Files = OS_FILES) -> None:
