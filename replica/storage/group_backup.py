@@ -23,7 +23,7 @@ from replica.ids import Epoch, Offset, SnapshotId, TopicPartition
 from replica.machines import CorruptSnapshotError, Snapshot
 from replica.machines.snapshots import AppliedState, decode_state, sealed, unsealed
 from replica.storage.errors import StorageError
-from replica.storage.files import OS_FILES, Files, atomic_write, read_file
+from replica.storage.files import OS_FILES, Files, atomic_write, make_directory, read_file
 from replica.storage.log_directories import is_topic
 from replica.storage.quorum_state_file import QUORUM_STATE_FILE, write_quorum_state
 from replica.storage.snapshots import LogSnapshots
@@ -151,8 +151,7 @@ def restore_log(files: Files, path: Path, backup: GroupBackup, voters: VoterSet)
     snapshot in the place of those of then: nobody can vote by what the old cluster says.
     """
     folder = path / str(backup.log)
-    files.mkdir(folder)
-    files.fsync_directory(path)
+    make_directory(files, folder)
     content = joined(encode_header(VoterHistory(base=voters)), split_snapshot(backup.snapshot)[1])
     LogSnapshots(files, folder).store(SnapshotId(backup.end_offset, backup.epoch), content)
     write_quorum_state(files, folder / QUORUM_STATE_FILE, QuorumState(leader_epoch=backup.epoch))

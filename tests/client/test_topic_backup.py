@@ -134,7 +134,7 @@ async def test_a_producer_of_the_new_cluster_is_not_taken_for_an_old_one(tmp_pat
 
 
 async def test_times_of_the_append_are_kept(tmp_path: Path) -> None:
-    """A batch that bears the time of its append comes with that as the time of each record; then leaders stamp again."""
+    """A batch that bears the time of its append comes with that as the time of each record; leaders stamp on."""
     records = [Record(offset=5 + delta, timestamp_ms=7, key=None, value=b"v", headers=()) for delta in range(2)]
     writer = SegmentWriter(tmp_path, TOPIC)
     writer.append(encode_batch(records, base_offset=5, leader_epoch=0, compression=Compression.LZ4).at_append_time(99))
