@@ -417,7 +417,7 @@ class Node:
                 self._flushes.store(effect)
             case fx.Flush():
                 self._flushes.request(effect.topic_partition, effect.end_offset)
-            case fx.Halt():
+            case fx.Halt() | fx.ApplySettings():
                 pass
             case _:
                 self._store(effect)

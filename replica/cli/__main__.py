@@ -13,7 +13,9 @@ from replica.cli.acl import acl
 from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.config import config
+from replica.cli.config_cluster import quota
 from replica.cli.disk import dump_log
+from replica.cli.features import features
 from replica.cli.format import format_data_directory, random_id
 from replica.cli.group import group
 from replica.cli.help import Group, example
@@ -28,7 +30,7 @@ from replica.cli.topic import cluster, partition, topic
 SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv", "group"),
-    "The cluster": ("cluster", "quorum", "acl", "status", "top", "health"),
+    "The cluster": ("cluster", "quorum", "acl", "quota", "features", "status", "top", "health"),
     "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
 }
 
@@ -68,6 +70,8 @@ main.add_command(kv)
 main.add_command(group)
 main.add_command(quorum)
 main.add_command(acl)
+main.add_command(quota)
+main.add_command(features)
 main.add_command(dump_log)
 
 

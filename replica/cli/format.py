@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @click.option("--standalone", is_flag=True, help="This replica alone votes at first; with --advertised-address.")
 @click.option("--no-initial-voters", is_flag=True, help="This disk has no vote until it is added to the voters.")
 @click.option("--advertised-address", metavar="HOST:PORT", help="Where others reach this replica; for --standalone.")
+@click.option("--level", type=click.IntRange(min=1), help="The feature level of a new cluster; by default the newest.")
 @click.option("--directory-id", help="The id of this disk, by `replica random-id`; without, a fresh one is drawn.")
 @click.option(
     "--from-backup",
@@ -51,18 +52,26 @@ if TYPE_CHECKING:
     help="Begin a group as it is in this file, by `replica group backup`; once per group, the same on every voter.",
 )
 def format_data_directory(
-    data_dir: Path, cluster_id: str, replica_id: int, backups: tuple[Path, ...], **choice: Any
+    data_dir: Path,
+    cluster_id: str,
+    replica_id: int,
+    level: int | None,
+    backups: tuple[Path, ...],
+    **choice: Any,
 ) -> None:
     """Make a directory the data directory of one replica, with an identity of its own.
 
     Say who votes at first, by one of --initial-voters, --standalone and --no-initial-voters; voters can be added and
     removed later.
     """
+    from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
     from replica.rpc.addresses import InvalidAddressError
     from replica.storage import StorageError, format_directory
     from replica.storage.group_backup import read_backup
 
     chosen = _FormatChoice(replica_id=ReplicaId(replica_id), **choice)
+    if chosen.no_initial_voters and level is not None:
+        raise click.UsageError("--level is for the first voters of a cluster: whoever joins is at the cluster's level")
     try:
         own_directory_id, voters = chosen.identity()
         restored = [read_backup(backup) for backup in backups]
@@ -72,6 +81,7 @@ def format_data_directory(
             replica_id=ReplicaId(replica_id),
             directory_id=own_directory_id,
             initial_voters=voters,
+            feature_level=FIRST_LEVEL if chosen.no_initial_voters else level or NEWEST_LEVEL,
             restored=restored,
         )
     except (InvalidAddressError, StorageError, ValueError) as error:

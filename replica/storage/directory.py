@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.storage import clean_shutdown, meta_properties
 from replica.storage.checkpoints import OffsetCheckpoint, write_lines
@@ -50,13 +51,15 @@ def format_directory(
     replica_id: ReplicaId,
     directory_id: str | None = None,
     initial_voters: VoterSet,
+    feature_level: int = FIRST_LEVEL,
     restored: Sequence[GroupBackup] = (),
     files: Files = OS_FILES,
 ) -> MetaProperties:
     """Make an empty or missing directory the data directory of one replica of one cluster, durably.
 
     A fresh ``directory_id`` is drawn unless one is given. ``initial_voters`` are those of every quorum log until the
-    log itself says otherwise: this disk among them, or nobody. The groups of ``restored`` begin as their back-ups are.
+    log itself says otherwise: this disk among them, or nobody. A new cluster of theirs begins at ``feature_level``.
+    The groups of ``restored`` begin as their back-ups are.
 
     ``meta.properties`` comes last, so that a directory whose formatting was cut short is not taken for a formatted
     one. AlreadyFormattedError if the directory holds anything; ValueError for an id that cannot be stored, and where
@@ -66,6 +69,7 @@ def format_directory(
         cluster_id=cluster_id,
         replica_id=replica_id,
         directory_id=meta_properties.random_directory_id() if directory_id is None else directory_id,
+        feature_level=feature_level,
     )
     _check_initial_voters(initial_voters, meta)
     _check_restored(restored, initial_voters, cluster_id)
