@@ -27,7 +27,7 @@ from replica.storage.errors import (
     NotFormattedError,
     StorageError,
 )
-from replica.storage.files import OS_FILES, Files, Handle, OpenMode, remove_durably
+from replica.storage.files import OS_FILES, Files, Handle, OpenMode, make_directory, remove_durably
 from replica.storage.group_backup import GroupBackup, restore_log
 from replica.storage.late_files import LateFiles
 from replica.storage.log_directories import is_named, is_topic, make_partition, partitions_in
@@ -74,7 +74,7 @@ def format_directory(
     _check_initial_voters(initial_voters, meta)
     _check_restored(restored, initial_voters, cluster_id)
     try:
-        _make_directory(files, path)
+        make_directory(files, path)
         if files.exists(path / meta_properties.FILE_NAME):
             raise AlreadyFormattedError(f"{path} is formatted already; choose another directory or delete this one")
         if set(files.names(path)) - _NOT_OURS_TO_MIND:
@@ -115,14 +115,6 @@ def _check_restored(restored: Sequence[GroupBackup], voters: VoterSet, cluster_i
             )
     if len({backup.group for backup in restored}) < len(restored):
         raise ValueError("two back-ups are of the same group")
-
-
-def _make_directory(files: Files, path: Path) -> None:
-    if files.exists(path):
-        return
-    _make_directory(files, path.parent)
-    files.mkdir(path)
-    files.fsync_directory(path.parent)
 
 
 def open_directory(
