@@ -14,7 +14,7 @@ from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.config import config
 from replica.cli.disk import dump_log
-from replica.cli.format import format_data_directory, random_id
+from replica.cli.format import format_data_directory, format_log_directories, random_id
 from replica.cli.help import Group, example
 from replica.cli.kv import kv
 from replica.cli.quorum import quorum
@@ -28,7 +28,7 @@ SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv",),
     "The cluster": ("cluster", "quorum", "acl", "status", "top", "health"),
-    "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
+    "A replica and its disk": ("certs", "random-id", "format", "format-log-dir", "config", "start", "dump-log"),
 }
 
 
@@ -50,6 +50,7 @@ def main() -> None:
 
 
 main.add_command(format_data_directory)
+main.add_command(format_log_directories)
 main.add_command(random_id)
 main.add_command(certs)
 main.add_command(config)

@@ -77,6 +77,7 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "may_unfence": (True, controller.a_broker_that_has_not_caught_up_stays_fenced),
     "isr_after_leaving": ((), controller.the_others_stay_in_sync),
     "eligible_leader_replicas": ((), controller.who_leaves_below_the_minimum_is_eligible),
+    "electable": (frozenset({1, 2}), controller.whose_log_cannot_be_used_does_not_lead),
     "leader_candidates": ((), controller.an_active_member_takes_over),
     "elect_leader": (None, controller.an_active_member_takes_over),
     "last_resort_leader": (None, controller.the_last_known_leader_leads_when_all_are_gone),
