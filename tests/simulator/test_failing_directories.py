@@ -45,7 +45,7 @@ def run_of(seed: int, variant: str | None = None, *observers: Observer) -> Run:
 
 @pytest.mark.parametrize("seed", [3, 7])
 def test_directories_fail_and_come_back(seed: int) -> None:
-    """Every promise is kept meanwhile, and in the end all copies are whole. In 7 a write was once told to be refused."""
+    """Every promise is kept meanwhile, and in the end all copies are whole. With 7 a write was once told wrongly of."""
     failures = Failures()
     run = run_of(seed, None, failures)
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
