@@ -15,13 +15,13 @@ GENERATED := replica/v1/__init__.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-quick test-nightly lint fuzz images release sim soak soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
+.PHONY: help demo docs test test-quick test-nightly lint fuzz images release sim soak soak-drift soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make test-quick  after each edit: of every test without Java and processes one case, over few seeds"
-	@echo "make test-nightly  all tests over twenty times as many seeds, from SEED=N on; by default N is today's date"
+	@echo "make test-nightly  all tests over forty times as many seeds, from SEED=N on; by default N is today's date"
 	@echo "make docs   build the documentation's site into site/, its reference from the code; no network is needed"
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make fuzz   a million inputs for every decoder, and write store/fuzz.json (hours); FUZZ_ARGS='--decoder rpc-' is passed on"
@@ -29,6 +29,7 @@ help:
 	@echo "make release  build, try and list what users install, into dist/; TAG=v1.2.3 and SIGN_KEY=FILE are looked at"
 	@echo "make sim    simulate 500 seeds (a minute or two)"
 	@echo "make soak   run seeds 1 to 20 of 60 s each over 3 topics, and write store/soak.json (half an hour)"
+	@echo "make soak-drift  one cluster for 30 minutes, watched for drift, with store/soak-drift.json and its chart in docs/"
 	@echo "make soak-membership  the same of registers while voters come and go, with store/soak-membership.json"
 	@echo "make soak-power-loss  all lose their power at once, in 20 seeds with flushes and 20 without (half an hour)"
 	@echo "make soak-replaced-disks  all are killed and one disk is replaced, 20 times each case, with store/soak-replaced-disks.json (half an hour)"
@@ -49,6 +50,14 @@ demo: java $(INSTALLED) $(GENERATED)
 soak: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --nemesis partition,kill,pause,rolling-restart \
 		--nodes 3 --topics 3 --partitions 4 --replication-factor 3 --min-insync-replicas 2 --acks all --idempotence
+
+# Few kills, and a pause between faults, so that processes live long enough to drift; little is kept of each partition.
+DRIFT = --time-limit 1800 --seed 1 --nemesis-interval 45 --nemesis partition:3,pause:3,burst:2,delay:2,kill \
+	--topics 2 --partitions 2 --retention-bytes 32768 --rate 40 --store store/soak-drift
+
+soak-drift: $(INSTALLED) $(GENERATED)
+	$(BIN)/nemesis run $(DRIFT); valid=$$?; \
+	$(BIN)/nemesis drift store/soak-drift/append/latest --output store/soak-drift.json --chart docs/soak-drift.svg && exit $$valid
 
 soak-membership: $(INSTALLED) $(GENERATED)
 	$(BIN)/nemesis soak --seeds 1-20 --time-limit 60 --workload register --nemesis partition,kill,pause,membership \

@@ -10,6 +10,14 @@ class NotDoneError(Exception):
     """The operation definitely did not happen."""
 
 
+class DeletedError(NotDoneError):
+    """What was to be read is not there any more: the log begins at ``log_start_offset``."""
+
+    def __init__(self, log_start_offset: int) -> None:
+        super().__init__(f"the log begins at offset {log_start_offset}")
+        self.log_start_offset = log_start_offset
+
+
 class UnknownOutcomeError(Exception):
     """The operation may have happened, or may still happen."""
 

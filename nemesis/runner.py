@@ -25,6 +25,7 @@ from nemesis.cluster.deaths import DIED
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
+from nemesis.cluster.resources import resources_kept
 from nemesis.cluster.system import System
 from nemesis.errors import UnsupportedError
 from nemesis.faults.catalogue import KINDS
@@ -224,7 +225,8 @@ async def record_run(
         )
         async with closed_by(*ended):
             await cluster.open()
-            stopped = await run.record()
+            async with resources_kept(cluster, folder, clock.now_ns):
+                stopped = await run.record()
             if stopped is not None:
                 write_stopped(folder, stopped)
 

@@ -9,7 +9,8 @@ from docs.reference.tables import code, codes, prose, table
 from replica.cli.config_setting import Setting
 from replica.cli.start import sections, settings
 from replica.cli.tls import tls_settings
-from replica.server.contradictions import CONTRADICTIONS, ORDERS, ORDERS_OF_THE_CORE, Contradiction, Order
+from replica.core.setting_orders import ORDERS, ORDERS_OF_THE_CORE, Order
+from replica.server.contradictions import CONTRADICTIONS, Contradiction
 
 EXAMPLE = Path(__file__).parents[1] / "replica.toml"
 """A file that tests load."""

@@ -22,6 +22,7 @@ COMMANDS = {
     "convict": "convict",
     "demo": "run",
     "doctor": "doctor",
+    "drift": "drift",
     "explain": "explain",
     "export": "export",
     "gc": "gc",
@@ -41,7 +42,7 @@ COMPLETION = "_NEMESIS_COMPLETE"
 """Where click is told by a shell what it wants to know."""
 SECTIONS: Sections = {
     "Break a cluster, and judge it": ("run", "demo", "soak", "doctor"),
-    "Look at what was recorded": ("check", "explain", "history", "serve", "export", "index", "gc"),
+    "Look at what was recorded": ("check", "drift", "explain", "history", "serve", "export", "index", "gc"),
     "Simulate": ("sim", "shrink", "story", "convict", "list-variants"),
     "Make histories up": ("synth",),
 }

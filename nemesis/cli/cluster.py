@@ -39,6 +39,11 @@ OPTIONS = (
         help="Of each topic: where nobody else is alive, let a replica lead that is not in sync. Records may be lost.",
     ),
     click.option(
+        "--retention-bytes",
+        type=click.IntRange(4096, 1 << 30),
+        help="Of each partition: what is older is deleted, so that a long run fits on a disk. [default: all is kept]",
+    ),
+    click.option(
         "--acks",
         type=click.Choice(["all", "1", "0"]),
         default="all",
@@ -66,9 +71,11 @@ OPTIONS = (
 """The topics' counts have no default of click's, for a directed schedule may want others; what is about our own
 replicas has none, to be refused where it is given and means nothing."""
 
+OF_TOPICS = ("partitions", "replication_factor", "min_insync_replicas", "retention_bytes")
 NAMES = (
     "cluster",
     *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
+    "retention_bytes",
     *("acks", "idempotence", "log_flush"),
     *("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms", "session_timeout_ms", "lag_time_max_ms"),
     "final_time_limit",
@@ -119,7 +126,7 @@ def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:
     )
     counts = {
         "topic_count": given["topics"],
-        **{name: given[name] for name in ("partitions", "replication_factor", "min_insync_replicas")},
+        **{name: given[name] for name in OF_TOPICS},
         "unclean_leader_election": given["unclean_leader_election"],
     }
     idempotence = given["acks"] == "all" if given["idempotence"] is None else given["idempotence"]
@@ -130,6 +137,7 @@ def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:
             timing=timing,
             client=ClientOptions(acks=given["acks"], idempotence=idempotence),
             log_flush=given["log_flush"] or FSYNC,
+            log_segment_bytes=None if given["retention_bytes"] is None else given["retention_bytes"] // 2,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None

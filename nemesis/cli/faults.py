@@ -56,10 +56,15 @@ def _completed(context: click.Context, parameter: click.Parameter, incomplete: s
     return [f"{before}{comma}{kind}" for kind in (*KINDS, NO_FAULTS) if kind.startswith(last)]
 
 
-def drawn_schedule(*, seed: int, kinds: tuple[str, ...], time_limit_s: float, flip_flop: bool) -> Schedule:
-    """The schedule that these options ask for. Raises ValueError where there is too little time."""
-    make = flip_flop_schedule if flip_flop else random_schedule
-    return make(seed=seed, kinds=kinds, time_limit_s=time_limit_s)
+def drawn_schedule(
+    *, seed: int, kinds: tuple[str, ...], time_limit_s: float, flip_flop: bool, interval_s: float | None
+) -> Schedule:
+    """The schedule that these options ask for. Raises ValueError where there is too little time, or too much said."""
+    if not flip_flop:
+        return random_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s, interval_s=interval_s)
+    if interval_s is not None:
+        raise ValueError("--flip-flop and --nemesis-interval exclude each other: kinds take turns without a pause")
+    return flip_flop_schedule(seed=seed, kinds=kinds, time_limit_s=time_limit_s)
 
 
 nemesis_option = click.option(
@@ -73,4 +78,11 @@ nemesis_option = click.option(
 
 flip_flop_option = click.option(
     "--flip-flop", is_flag=True, help="Let the kinds of faults take turns, each until the next strikes."
+)
+
+interval_option = click.option(
+    "--nemesis-interval",
+    type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
+    help="From the end of a fault to the next, on average. [default: 3, or what the fault takes to be over]",
 )

@@ -21,7 +21,7 @@ import click
 
 from nemesis.cli.cluster import NAMES, cluster_options, enter_network, replica_options
 from nemesis.cli.exit import Exit
-from nemesis.cli.faults import drawn_schedule, flip_flop_option, nemesis_option
+from nemesis.cli.faults import drawn_schedule, flip_flop_option, interval_option, nemesis_option
 from nemesis.cli.follow import check_can_follow, first_anomaly, followed
 from nemesis.cli.progress import progress_shown
 from nemesis.cli.verdicts import (
@@ -74,7 +74,7 @@ def _schedule(context: click.Context, parameter: click.Parameter, value: str | N
 
 SECTIONS: Sections = {
     "Workload": ("system", "workload", "keys", "reads", "strict_acks", "concurrency", "rate", "time_limit"),
-    "Faults": ("nemesis", "flip_flop", "schedule", "variant", "seed"),
+    "Faults": ("nemesis", "nemesis_interval", "flip_flop", "schedule", "variant", "seed"),
     "Cluster": NAMES,
     "Judging": ("stop_at_anomaly", "engine", "master", "store", "junit"),
 }
@@ -90,6 +90,7 @@ SECTIONS: Sections = {
 )
 @workload_options
 @nemesis_option
+@interval_option
 @flip_flop_option
 @click.option("--schedule", callback=_schedule, metavar="NAME", help="A directed schedule, or a stored schedule.json.")
 @click.option("--variant", type=variant_name, help="Run a wrong protocol, such as ack-before-replication.")
@@ -186,8 +187,10 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[st
     kinds: tuple[str, ...] | None = given["nemesis"]
     if asked is not None and kinds is not None:
         raise click.UsageError("--schedule and --nemesis exclude each other: a schedule says which faults there are")
-    if asked is not None and given["flip_flop"]:
-        raise click.UsageError("--schedule and --flip-flop exclude each other: a schedule says what comes when")
+    for name in ("flip_flop", "nemesis_interval") if asked is not None else ():
+        if given[name]:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--schedule and --{option} exclude each other: a schedule says what comes when")
     if asked is None and kinds is None and given["variant"] is not None:
         asked = directed_schedule(given)
     time_limit_s: float | None = given["time_limit"]
@@ -196,8 +199,8 @@ def _plan_schedule(given: dict[str, Any], seed: int) -> tuple[Schedule, tuple[st
     chosen = USUAL if kinds is None else kinds
     try:
         limit_s = TIME_LIMIT_S_DEFAULT if time_limit_s is None else time_limit_s
-        flip_flop = given["flip_flop"]
-        return drawn_schedule(seed=seed, kinds=chosen, time_limit_s=limit_s, flip_flop=flip_flop), chosen
+        how = {"flip_flop": given["flip_flop"], "interval_s": given["nemesis_interval"]}
+        return drawn_schedule(seed=seed, kinds=chosen, time_limit_s=limit_s, **how), chosen
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

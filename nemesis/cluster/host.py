@@ -107,6 +107,15 @@ class Host(Protocol):
 
 
 @runtime_checkable
+class ShowsProcesses(Protocol):
+    """What a host has beside the rest whose nodes are processes that this machine sees."""
+
+    @property
+    def pids(self) -> Mapping[int, int]:
+        """The process ids of the nodes that were ever started, each of its last process."""
+
+
+@runtime_checkable
 class LimitsMemory(Protocol):
     """What a host has beside the rest whose nodes have a limit of memory each, which can be changed while they run."""
 

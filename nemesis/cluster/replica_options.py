@@ -26,6 +26,8 @@ class TopicOptions:
     replication_factor: int = 3
     min_insync_replicas: int = 2
     unclean_leader_election: bool = False
+    retention_bytes: int | None = None
+    """How much of a partition is kept; all of it where this is absent."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -43,6 +45,7 @@ class TopicOptions:
         return {
             "min.insync.replicas": str(self.min_insync_replicas),
             "unclean.leader.election.enable": str(self.unclean_leader_election).lower(),
+            **({} if self.retention_bytes is None else {"retention.bytes": str(self.retention_bytes)}),
         }
 
 
@@ -65,6 +68,7 @@ class Timing:
     replica_high_watermark_checkpoint_interval_ms: int = 1000
     handover_wait_ms: int = 2000
     leader_imbalance_check_interval_seconds: int = 10
+    log_retention_check_interval_ms: int = 1000
 
     @property
     def arguments(self) -> Sequence[str]:

@@ -19,12 +19,13 @@ from nemesis.cluster.control import Control
 from nemesis.cluster.deaths import death_of
 from nemesis.cluster.groups import group_states
 from nemesis.cluster.hindered_disks import ReplicaDisks
-from nemesis.cluster.host import Host
+from nemesis.cluster.host import Host, ShowsProcesses
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
 from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines
 from nemesis.cluster.memory import KILLED_BY_MEMORY, ReplicaMemory
 from nemesis.cluster.moves import ReplicaMoves
 from nemesis.cluster.replica_options import OS, ReplicaOptions
+from nemesis.cluster.resources import Resources, resources_of
 from nemesis.cluster.system import Dump, ReplicaState, Report
 from nemesis.cluster.topic_client import TopicClient
 from nemesis.cluster.voters import QuorumVoters
@@ -400,6 +401,12 @@ class ReplicaCluster:
         hosted = [METADATA_LOG, *(name for name in names if node in state.partitions[name].replicas)]
         without_values = {METADATA_LOG, *self._options.group_logs}
         return tuple([await self._looking.dump(node, name, has_values=name not in without_values) for name in hosted])
+
+    def resources(self) -> Sequence[Resources]:
+        """What each replica takes whose process this machine sees."""
+        pids = self._host.pids if isinstance(self._host, ShowsProcesses) else {}
+        seen = (resources_of(node, pid, self._host.folder(node) / DATA_NAME) for node, pid in pids.items())
+        return tuple(one for one in seen if one is not None)
 
     def reports(self) -> Sequence[Report]:
         """What the replicas have written to their logs so far, and which of them died by themselves.

@@ -108,7 +108,7 @@ class LogClient(Protocol):
         """Append one value and wait until it is acknowledged, as far as its ``acks`` ask for that."""
 
     async def poll(self, topic_partition: str, offset: int) -> Polled:
-        """Read on from ``offset``; a poll that raises has read nothing."""
+        """Read on from ``offset``; a poll that raises has read nothing. DeletedError says where the log begins now."""
 
     async def close(self) -> None:
         """Give the connections back."""

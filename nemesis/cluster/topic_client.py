@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nemesis.cluster.system import UNREADABLE_VALUE, Appended, Polled
-from nemesis.errors import NotDoneError, UnknownOutcomeError
+from nemesis.errors import DeletedError, NotDoneError, UnknownOutcomeError
 from nemesis.history.record_batches import DamagedError, batches_in, values_of
 from replica.client.asking import Failed, repeated, unanswered
 from replica.client.clock import Deadline
@@ -21,7 +21,13 @@ from replica.client.failures import NotWrittenError, OutcomeUnknownError
 from replica.client.leader_calls import LeaderCalls
 from replica.client.producer import Producer
 from replica.client.producer_config import Acks, ProducerConfig
-from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from replica.core.messages import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsResponse,
+)
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.rpc.transport import TransportError
@@ -95,8 +101,16 @@ class TopicClient:
             lambda: self._fetch(name, offset, deadline), deadline, self._view.config.backoff(), late="no answer"
         )
         if isinstance(answer, Failed):
+            if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._check_deleted(name, offset, deadline)
             raise NotDoneError(answer.reason)
         return answer
+
+    async def _check_deleted(self, name: TopicPartition, offset: int, deadline: Deadline) -> None:
+        """Raise DeletedError if the log begins above the offset."""
+        start = await self._leaders.ask_once(name, self._leaders.offsets_question(name), ListOffsetsResponse, deadline)
+        if not isinstance(start, Failed) and start.offset is not None and offset < start.offset:
+            raise DeletedError(start.offset)
 
     async def _fetch(self, name: TopicPartition, offset: int, deadline: Deadline) -> Polled | Failed:
         """Ask the leader once."""

@@ -33,16 +33,19 @@ CERTAIN_ID = 1
 """The fault of which each run has a certain one, where there are such."""
 
 
-def random_schedule(*, seed: int, kinds: Sequence[str], time_limit_s: float) -> Schedule:
+def random_schedule(
+    *, seed: int, kinds: Sequence[str], time_limit_s: float, interval_s: float | None = None
+) -> Schedule:
     """The schedule of a seed. Raises ``ValueError`` when ``kinds`` is not empty and the time is too short for them.
 
     The order in which kinds are named does not matter, how often each is named does. Without kinds nothing is
-    done.
+    done. With ``interval_s`` it is healthy for so long on average after each fault.
     """
     chosen = [KINDS[word] for word in sorted(kinds, key=list(KINDS).index)]
     _check_time(chosen, time_limit_s)
     random = Random(seed)
-    steps = sorted(_random_steps(random, chosen, time_limit_s) if chosen else (), key=lambda step: step.at_s)
+    healthy_s = None if interval_s is None else (interval_s / 2, interval_s * 3 / 2)
+    steps = sorted(_random_steps(random, chosen, time_limit_s, healthy_s) if chosen else (), key=lambda step: step.at_s)
     return Schedule(name="random", time_limit_s=time_limit_s, steps=tuple(steps))
 
 
@@ -75,7 +78,9 @@ def _flip_flop_steps(random: Random, kinds: Sequence[Kind], time_limit_s: float)
         lasts_s = _between(random, fault.lasts_s)
 
 
-def _random_steps(random: Random, kinds: Sequence[Kind], time_limit_s: float) -> Iterator[Step]:
+def _random_steps(
+    random: Random, kinds: Sequence[Kind], time_limit_s: float, healthy_s: tuple[float, float] | None
+) -> Iterator[Step]:
     at_s, fault_id = FIRST_FAULT_S, 0
     fault = random.choice(kinds).on_leader(random)
     lasts_s = _between(random, LEADERLESS_S)
@@ -89,7 +94,7 @@ def _random_steps(random: Random, kinds: Sequence[Kind], time_limit_s: float) ->
             second = random.choice(_beside(fault, kinds)).drawn(random)
             yield from _fault_steps(random, fault_id, second, _rounded(at_s + (end_s - at_s) / 2), end_s)
         fault_id += 1
-        at_s = _rounded(end_s + _between(random, fault.recovery_s))
+        at_s = _rounded(end_s + _between(random, healthy_s or fault.recovery_s))
         fault = _drawn(random, kinds).drawn(random)
         if was_first:
             fault = _certain(random, kinds) or fault

@@ -408,7 +408,7 @@ class Node:
             case fx.Flush():
                 if effect.topic_partition in self.stores:  # Its disk may have refused to make it.
                     self._flushes.request(effect.topic_partition, effect.end_offset)
-            case fx.Halt():
+            case fx.Halt() | fx.ApplySettings():
                 pass
             case _:
                 self._store(effect)

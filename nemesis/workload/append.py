@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from nemesis.cluster.store import Verb
 from nemesis.cluster.system import LogClient, Polled
-from nemesis.errors import NotDoneError, UnknownOutcomeError
+from nemesis.errors import DeletedError, NotDoneError, UnknownOutcomeError
 from nemesis.faults.needs import Need
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType, PolledRecord
 from nemesis.history.recorder import Recorder
@@ -34,7 +34,7 @@ class AppendWorkload(Workload):
     an_object = "a partition of a topic"
     operations = "append of a unique value, poll"
     verbs = frozenset({Verb.APPEND})
-    options = ("topics", "partitions", "replication_factor", "min_insync_replicas", "strict_acks")
+    options = ("topics", "partitions", "replication_factor", "min_insync_replicas", "retention_bytes", "strict_acks")
     refuses: ClassVar[Mapping[Need, str]] = {
         Need.VOTERS: "who has the partitions is not voted on, and a disk that is wiped takes their records with it"
     }
@@ -110,6 +110,9 @@ class _Process:
             done = await self._client.poll(name, position)
         except (NotDoneError, UnknownOutcomeError) as error:
             self._record(EventType.FAIL, POLL, name, offset=position, error=str(error))
+            if isinstance(error, DeletedError):
+                self.positions[name] = error.log_start_offset
+                self._has_polled.discard(name)
         else:
             self._record(EventType.OK, POLL, name, offset=position, **polled_fields(done))
             self.positions[name] = done.next_offset
@@ -135,7 +138,7 @@ def polled_fields(done: Polled) -> dict[str, Any]:
 async def final_read(
     system: HasClients, recorder: Recorder, process: int, topic_partition: str, *, at_most_s: float, claim_end: bool
 ) -> bool:
-    """Read a log from offset 0 to its end by a fresh process; whether the end was seen.
+    """Read a log from offset 0, or where it begins, to its end by a fresh process; whether the end was seen.
 
     With ``claim_end`` the last poll is recorded as one that saw the end of the log, else as one that may have been
     too early.
@@ -154,7 +157,10 @@ async def final_read(
                 done = await client.poll(topic_partition, position)
             except (NotDoneError, UnknownOutcomeError) as error:
                 record(EventType.FAIL, offset=position, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                if isinstance(error, DeletedError):
+                    position = error.log_start_offset
+                else:
+                    await asyncio.sleep(RETRY_S)
             else:
                 fields = polled_fields(done)
                 record(EventType.OK, offset=position, **fields | {"limited": fields["limited"] or not claim_end})

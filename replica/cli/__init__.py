@@ -6,7 +6,8 @@
 - ``cluster`` asks each replica for itself, ``quorum`` for its voters, which ``voters`` changes;
 - ``top``, by ``top_rows``, watches all of them by their metrics;
 - ``topic``, with ``topic_reassign`` and ``topic_waiting``, is what administrators ask for;
-- ``acl`` is who may do what;
+- ``acl`` is who may do what, ``features`` what the cluster may write;
+- ``config_cluster`` is settings of running brokers, and quotas of users;
 - ``records``, by ``lines``, writes and reads topics;
 - ``kv``, with ``kv_reads``, ``kv_txn`` and ``kv_lease``, is the key-value store; ``kv_options`` is what these share.
 

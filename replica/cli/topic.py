@@ -18,6 +18,8 @@ from replica.cli.client import (
     with_admin,
 )
 from replica.cli.help import Group, example
+from replica.cli.replace_broker import replace_broker
+from replica.cli.topic_backup import topic_backup, topic_restore
 from replica.cli.topic_reassign import reassign, reassignments, replica_ids
 from replica.cli.topic_waiting import ReplicaEnds, offline_line, offline_replicas, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX, ReplicaId
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def topic() -> None:
-    """Create, show, change, move and delete topics."""
+    """Create, show, change, move, back up and delete topics."""
 
 
 topic.add_command(reassign)
 topic.add_command(reassignments)
+topic.add_command(topic_backup)
+topic.add_command(topic_restore)
 
 
 @topic.command(
@@ -226,7 +230,7 @@ def elect_leader(
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Look at the cluster, and forget brokers that are gone."""
+    """Look at the cluster, replace brokers, and forget those that are gone."""
 
 
 @cluster.command("describe", epilog=example("replica cluster describe"))
@@ -245,6 +249,9 @@ def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -
     )
     click.echo()
     show(brokers, output)
+
+
+cluster.add_command(replace_broker)
 
 
 @cluster.command("unregister", epilog=example("replica cluster unregister --broker-id 4"))

@@ -58,7 +58,7 @@ async def offline_replicas(admin: Admin, image: TopicImage, timeout_ms: int) -> 
         )
     )
     found = {
-        number: [replica for replica, told in each.items() if told.error is ErrorCode.KAFKA_STORAGE_ERROR]
+        number: [int(replica) for replica, told in each.items() if told.error is ErrorCode.KAFKA_STORAGE_ERROR]
         for number, each in zip(lacking, described, strict=True)
     }
     return {number: replicas for number, replicas in found.items() if replicas}

@@ -106,7 +106,9 @@ class Replica:
         self._groups = {
             name: self._new_group(name, logs, rules, machine, places[name]) for name, machine in (groups or {}).items()
         }
-        self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes, rules=rules)
+        self.metadata = MetadataReplay(
+            read_max_bytes=config.broker.metadata_read_max_bytes, rules=rules, newest_level=config.newest_level
+        )
         """What the cluster has decided, as far as this replica has applied it."""
         self._member = self._new_member(logs, rules)
         self.controller = None if self._member is None else self._member.controller

@@ -26,6 +26,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError
+from replica.core.effects import ApplySettings
 from replica.core.events import PeerRefused, ResignRequested, StorageFailed
 from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
@@ -41,12 +42,14 @@ from replica.rpc.codec import SERVICES
 from replica.rpc.tls import TlsError
 from replica.rpc.transport import GrpcTransport
 from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
+from replica.server.connection_limit import ConnectionLimit
 from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
 from replica.server.health import Health
 from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
+from replica.server.live_settings import LiveSettings, service_limits
 from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
@@ -55,7 +58,10 @@ from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.peer_watch import DiallingWatch
-from replica.server.service import ReplicaService, ServiceLimits
+from replica.server.quotas import Quotas
+from replica.server.refusal_lines import RefusalLines
+from replica.server.service import ReplicaService
+from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
 from replica.storage import (
@@ -205,6 +211,7 @@ class ReplicaProcess:
                 submit=self._on_peer_refused,
                 now_ms=clocks.monotonic_ms,
             ),
+            apply_settings=self._apply_settings,
         )
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         self._service = ReplicaService(
@@ -212,11 +219,25 @@ class ReplicaProcess:
             call_of_replica=self._serve_replica,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
-            limits=_service_limits(options),
+            limits=service_limits(options),
             counts=self._metrics.requests,
+            now_ms=clocks.monotonic_ms,
             authorizer=options.access.authorizer(self._core, options.groups, self._logger),
+            throttle=Throttle(
+                Quotas(lambda: self._settings.limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms
+            ),
         )
+        self._connection_limit: ConnectionLimit | None = None
         self._metrics.watch(ReplicaLoad(self._driver, self._service))
+        self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
+        self._settings = LiveSettings(
+            options=options,
+            service=self._service,
+            house=self._house,
+            storage=storage,
+            observer=observer,
+            logger=self._logger,
+        )
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
@@ -231,6 +252,7 @@ class ReplicaProcess:
                 replica_id=directory.replica_id,
                 directory_id=directory.directory_id,
                 initial_voters=directory.initial_voters,
+                initial_level=directory.meta.feature_level,
                 incarnation_id=uuid4().hex,
                 previous_broker_epoch=directory.clean_broker_epoch,
             ),
@@ -268,6 +290,9 @@ class ReplicaProcess:
     def _on_peer_refused(self, evidence: PeerRefused) -> None:
         self._driver.submit(evidence)
 
+    def _apply_settings(self, settings: ApplySettings) -> None:
+        self._settings.apply(settings)
+
     async def _serve_replica(self, request: Request) -> Response:
         """Let the core answer another replica; where leaders are is told and heard here."""
         self._leaders.heard.on_request(request)
@@ -302,6 +327,10 @@ class ReplicaProcess:
                 ) from None
             bound.append(f"{listen.rpartition(':')[0]}:{port}")
         self._address, self._peer_address = bound[0], bound[-1]
+        if (most := self._options.connections_per_address_max) is not None:
+            lines, port = RefusalLines(self._logger, event="connection_refused"), int(bound[0].rpartition(":")[2])
+            counts = self._metrics.requests
+            self._connection_limit = ConnectionLimit(per_address_max=most, port=port, lines=lines, counts=counts)
 
     def _add_port(self, server: grpc.aio.Server, option: str, listen: str) -> int:
         """Replicas that have a listener of their own always show each other who they are."""
@@ -352,7 +381,9 @@ class ReplicaProcess:
         keep_free_memory()
         freeze_what_is_there()
         loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
-        ongoing = (self._keep_house(), self._health.run(), loop_delay.run())
+        ongoing = [self._keep_house(), self._health.run(), loop_delay.run()]
+        if self._connection_limit is not None:
+            ongoing.append(self._connection_limit.run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
@@ -364,11 +395,10 @@ class ReplicaProcess:
 
     async def _keep_house(self) -> None:
         """Do what is to be done on the disk from time to time."""
-        house = Housekeeping(storage=self._storage, options=self._options, now_ms=monotonic_ms())
         while True:
-            await asyncio.sleep(max(0, house.deadline_ms - monotonic_ms()) / 1000)
+            await asyncio.sleep(max(0, self._house.deadline_ms - monotonic_ms()) / 1000)
             try:
-                await asyncio.to_thread(house.do_due, monotonic_ms())
+                await asyncio.to_thread(self._house.do_due, monotonic_ms())
             except FailedDirectoryError as failure:
                 self._driver.performer.on_failed(failure)
             except StorageError as error:
@@ -382,7 +412,7 @@ class ReplicaProcess:
             return
         led = [log for log in self._core.logs.values() if log.role.name == "leader" and self._has_other_voters(log)]
         self._driver.submit(ResignRequested())
-        handed_over = await self._driver.wait_until(lambda: self._may_go(led), self._options.handover_wait_ms)
+        handed_over = await self._driver.wait_until(lambda: self._may_go(led), self._settings.options.handover_wait_ms)
         self._logger.info("resigned", handed_over=handed_over)
 
     def _has_other_voters(self, log: QuorumLog) -> bool:
@@ -402,7 +432,7 @@ class ReplicaProcess:
         return broker is None or broker.lifecycle.broker_epoch is None or broker.lifecycle.may_shut_down
 
     async def _end_stopped(self) -> int:
-        await self._stop_servers(self._options.stop_grace_ms / 1000)
+        await self._stop_servers(self._settings.options.stop_grace_ms / 1000)
         await self._driver.stop()
         await self._transport.close()
         if self._driver.halted.is_set():
@@ -435,15 +465,6 @@ def _tracing_of(cluster_id: str, view: ReplicaView) -> Tracing | None:
         return Tracing(exporter=exporter_of(name), cluster_id=cluster_id, view=view)
     except UnknownExporterError as error:
         raise StartRefusedError(str(error)) from error
-
-
-def _service_limits(options: ServerOptions) -> ServiceLimits:
-    return ServiceLimits(
-        client_calls_max=options.client_calls_max,
-        producer_ids_per_hour=options.producer_ids_per_hour,
-        connection_answer_bytes_max=options.connection_answer_bytes_max,
-        answer_bytes_max=options.answer_bytes_max,
-    )
 
 
 def _check_every_address_is_free(listen: str) -> None:

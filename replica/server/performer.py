@@ -16,6 +16,7 @@ from typing import Protocol
 from replica.core.effects import (
     Append,
     ApplyRetention,
+    ApplySettings,
     DeleteLog,
     Effect,
     FindBatch,
@@ -66,6 +67,9 @@ class Owner(Protocol):
 
     def send(self, send: Send) -> None:
         """Take a request to a peer."""
+
+    def apply_settings(self, settings: ApplySettings) -> None:
+        """Go by these settings from now on."""
 
     def halt(self, reason: str) -> None:
         """Stop for good."""
@@ -172,7 +176,8 @@ class Performer:
     def _begin_in_thread(self, ticket: Ticket) -> None:
         loop = asyncio.get_running_loop()
         effect = ticket.effect
-        assert not isinstance(effect, Send | Reply | Flush | StoreSnapshot | Halt), f"{effect} waits for no disk"
+        at_once = Send | Reply | Flush | StoreSnapshot | ApplySettings | Halt
+        assert not isinstance(effect, at_once), f"{effect} waits for no disk"
         threads = self._readers if isinstance(effect, _Reading) else self._writers
         future = threads.submit(self._perform, effect)
         future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
@@ -205,6 +210,8 @@ class Performer:
                 if self._has_failures:
                     response = self._storage.told(self._owner.requests.get(call_id), response)
                 self._owner.answer(call_id, response)
+            case ApplySettings():
+                self._owner.apply_settings(effect)
             case Halt(reason=reason):
                 self._owner.halt(reason)
             case _:

@@ -43,7 +43,7 @@ from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.rpc.transport import NOT_APPLIED_KEY
 from replica.server.authorizer import Authorizer
 from replica.server.budgets import AnswerBudget, OverBudgetError, Place
-from replica.server.callers import Caller
+from replica.server.callers import Caller, by_certificate
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.histogram import Histogram
@@ -51,6 +51,7 @@ from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
 from replica.server.refusal_pace import RefusalPace
 from replica.server.request_metrics import RequestCounts
+from replica.server.throttle import Throttle, ThrottledCall, refusal_of, with_throttle_time
 from replica.server.tokens import TokenError
 
 BAD_INPUT = frozenset(
@@ -78,10 +79,10 @@ BAD_INPUT = frozenset(
 )
 """Answers that say that the asker did something wrong: they get a log line, unlike those of an ordinary election."""
 
-_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest
+_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest
 """What only replicas ask."""
 
-_OF_BOTH = FetchRequest | ListOffsetsRequest
+_OF_BOTH = FetchRequest | ListOffsetsRequest | FetchSnapshotRequest
 """What clients ask as well: without a replica id."""
 
 _PACED = frozenset(
@@ -114,11 +115,19 @@ class _Refusal:
     not_applied: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """The answer to a call that a quota has refused: it goes out later, and nothing of the request is kept for that."""
+
+    response: Response | ProduceResponses
+    call: ThrottledCall
+
+
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
 
     What other replicas ask goes by ``call_of_replica`` where there is one. Without an ``authorizer`` everybody may do
-    everything.
+    everything, and without a ``throttle`` as fast as he likes.
     """
 
     def __init__(  # noqa: PLR0913 - what stands around the core has a name each
@@ -133,6 +142,7 @@ class ReplicaService:
         counts: RequestCounts | None = None,
         pace: RefusalPace | None = None,
         authorizer: Authorizer | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._call = call
         self._call_of_replica = call_of_replica or call
@@ -147,9 +157,17 @@ class ReplicaService:
         self._counts = counts or RequestCounts()
         self._pace = pace or RefusalPace()
         self._authorizer = authorizer
+        self._throttle = throttle
         self._client_calls = 0
         self._idle_streams: set[asyncio.Task[Any]] = set()
         self._is_ending = False
+
+    def configure(self, limits: ServiceLimits) -> None:
+        """Go by other limits from now on; who is inside stays."""
+        self.limits = limits
+        self._producers.ids_max = limits.producer_ids_per_hour
+        self._answers.connection_bytes_max = limits.connection_answer_bytes_max
+        self._answers.all_bytes_max = limits.answer_bytes_max
 
     @property
     def answer_bytes(self) -> int:
@@ -175,17 +193,23 @@ class ReplicaService:
         stream = asyncio.current_task()
         assert stream is not None, "gRPC serves each stream in a task"
         caller: Caller | None = None
+        refusal: _Refusal | _Late | None
         while (request := await self._next_request(stream, context)) is not None:
             try:
                 if self._authorizer is not None:
                     caller = self._authorizer.believed(caller, context, method.rpc)
+                elif caller is None and self._throttle is not None and self._throttle.is_on:
+                    caller = by_certificate(context)
                 refusal = await self._serve(method, request, context, caller, with_peers=with_peers)
             except TokenError as error:
                 refusal = _Refusal(code=grpc.StatusCode.UNAUTHENTICATED, reason=str(error), not_applied=True)
             # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests
             # can be large, so that frame must not hold one.
             del request
-            if refusal is not None:
+            if isinstance(refusal, _Late):
+                encoded = method.response.encode(refusal.response)
+                await context.write(await self._delayed(method, refusal.response, encoded, refusal.call))
+            elif refusal is not None:
                 if refusal.code in _PACED:
                     await self._pace.wait_turn(context.peer())
                 await _abort(refusal, context)
@@ -221,7 +245,7 @@ class ReplicaService:
         caller: Caller | None = None,
         *,
         with_peers: bool,
-    ) -> _Refusal | None:
+    ) -> _Refusal | _Late | None:
         """Decode a request, let the core answer it, and send the answer."""
         try:
             request = method.request.decode(encoded)
@@ -240,16 +264,21 @@ class ReplicaService:
         refusal = self._full(method.rpc, context)
         if refusal is not None:
             return refusal
-        calls = len(request.requests) if isinstance(request, ProduceRequests) else 1
+        throttled, calls = None, len(request.requests) if isinstance(request, ProduceRequests) else 1
+        if caller is not None and self._throttle is not None and self._throttle.is_on:
+            throttled = self._throttle.begin(method.rpc, caller, request_bytes=len(encoded), calls=calls)
+            if throttled.refused_by is not None:
+                response = self._completed(method.rpc, refusal_of(request, throttled), context)
+                return _Late(response=response, call=throttled)
         self._client_calls += calls
         took = self._counts.of_clients[method.rpc]
         try:
             if isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
                 produced = partial(self._produced, context=context, caller=caller)
-                return await self._answer(method, request, context, produced, took)
+                return await self._answer(method, request, context, produced, took, throttled=throttled)
             with self._placed(request, context) as (place, bounded):
                 answered = partial(self._answered, method.rpc, context=context, caller=caller)
-                return await self._answer(method, bounded, context, answered, took, place)
+                return await self._answer(method, bounded, context, answered, took, place, throttled)
         except OverBudgetError as error:
             return self._over_budget(method.rpc, context, error)
         finally:
@@ -263,6 +292,7 @@ class ReplicaService:
         call: Callable[[Any], Awaitable[Response | ProduceResponses]],
         took: Histogram,
         place: Place | None = None,
+        throttled: ThrottledCall | None = None,
     ) -> _Refusal | None:
         """Let the core answer a request, and send the answer: until it has gone out, it takes its place."""
         began_s = self._counts.seconds()
@@ -271,12 +301,28 @@ class ReplicaService:
         except ReplicaStoppedError as error:
             self._counts.on_errors(method.rpc, (grpc.StatusCode.UNAVAILABLE.name,))
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
-        answer: bytes = method.response.encode(self._completed(method.rpc, response, context))
+        response = self._completed(method.rpc, response, context)
+        answer: bytes = method.response.encode(response)
         took.observe(self._counts.seconds() - began_s)
         if place is not None:
             self._answers.resize(place, len(answer))
+        if throttled is not None:
+            self._client_calls -= throttled.calls  # While it is delayed, it takes nobody's turn.
+            try:
+                answer = await self._delayed(method, response, answer, throttled)
+            finally:
+                self._client_calls += throttled.calls
         await context.write(answer)
         return None
+
+    async def _delayed(
+        self, method: Method[Any, Any], response: Response | ProduceResponses, answer: bytes, call: ThrottledCall
+    ) -> bytes:
+        """An answer, once its quota lets it go; it tells how long its client is to wait besides."""
+        assert self._throttle is not None, call
+        left_ms = await self._throttle.end(call, len(answer))
+        delayed: bytes = method.response.encode(with_throttle_time(response, left_ms)) if left_ms else answer
+        return delayed
 
     @contextmanager
     def _placed(self, request: Request, context: _CLIENTS_CONTEXT) -> Iterator[tuple[Place, Request]]:

@@ -19,7 +19,8 @@ The way of the data, file by file:
 6. ``segments``, ``segment``, ``offset_index`` and ``time_index`` are its files, ``batch_reader`` walks them, ``tail``
    spares the disk.
 7. ``log_table`` is all open logs of a directory, and performs the core's effects on them.
-8. ``dump`` prints any segment file, sound or not; ``errors`` names what can be wrong.
+8. ``dump`` prints any segment file, sound or not; ``group_backup`` is the state of a group in a file of its own, and a
+   directory that begins with it; ``topic_backup`` the records of a topic. ``errors`` names what can be wrong.
 """
 
 from __future__ import annotations

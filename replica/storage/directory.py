@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.storage import clean_shutdown, meta_properties
 from replica.storage.checkpoints import OffsetCheckpoint, PlacesCheckpoint, write_lines
@@ -28,6 +29,7 @@ from replica.storage.errors import (
     StorageError,
 )
 from replica.storage.files import OS_FILES, Files, Handle, remove_durably
+from replica.storage.group_backup import GroupBackup, restore_log
 from replica.storage.late_files import LateFiles
 from replica.storage.log_directories import is_named, is_topic, make_partition, partitions_in
 from replica.storage.log_dirs import (
@@ -57,28 +59,36 @@ def format_directory(
     replica_id: ReplicaId,
     directory_id: str | None = None,
     initial_voters: VoterSet,
+    feature_level: int = FIRST_LEVEL,
+    restored: Sequence[GroupBackup] = (),
     files: Files = OS_FILES,
 ) -> MetaProperties:
     """Make an empty or missing directory the data directory of one replica of one cluster, durably.
 
     A fresh ``directory_id`` is drawn unless one is given. ``initial_voters`` are those of every quorum log until the
-    log itself says otherwise: this disk among them, or nobody.
+    log itself says otherwise: this disk among them, or nobody. A new cluster of theirs begins at ``feature_level``.
+    The groups of ``restored`` begin as their back-ups are.
 
     ``meta.properties`` comes last, so that a directory whose formatting was cut short is not taken for a formatted
     one. AlreadyFormattedError if the directory holds anything; ValueError for an id that cannot be stored, and where
-    this disk is not among the initial voters; StorageError if the disk refuses.
+    this disk is not among the initial voters, or a back-up cannot be restored so; StorageError if the disk refuses.
     """
     meta = MetaProperties(
         cluster_id=cluster_id,
         replica_id=replica_id,
         directory_id=meta_properties.random_directory_id() if directory_id is None else directory_id,
+        feature_level=feature_level,
     )
     _check_initial_voters(initial_voters, meta)
+    _check_restored(restored, initial_voters, cluster_id)
     try:
         make_directory(files, path)
         check_is_empty(files, path)
         for name in (RECOVERY_POINT_FILE, LOG_START_FILE, REPLICATION_OFFSET_FILE):
             write_lines(files, path / name, ())
+        for backup in restored:
+            restore_log(files, path, backup, initial_voters)
+        OffsetCheckpoint.load(files, path / LOG_START_FILE).put_all({one.log: one.end_offset for one in restored})
         write_initial_voters(files, path / INITIAL_VOTERS_FILE, initial_voters)
         meta_properties.write_meta_properties(files, path / meta_properties.FILE_NAME, meta)
     except OSError as error:
@@ -118,6 +128,19 @@ def _check_initial_voters(voters: VoterSet, meta: MetaProperties) -> None:
             f"replica {meta.replica_id} with directory id {meta.directory_id} is not among the initial voters; "
             "a disk that is to join later is formatted without any"
         )
+
+
+def _check_restored(restored: Sequence[GroupBackup], voters: VoterSet, cluster_id: str) -> None:
+    if restored and not voters.voters:
+        raise ValueError("who begins with a back-up votes at first; a disk that joins later gets everything from those")
+    for backup in restored:
+        if backup.cluster_id == cluster_id:
+            raise ValueError(
+                f"the back-up is of cluster {cluster_id} itself: choose another cluster id, so that the replicas of "
+                "before cannot join the new ones"
+            )
+    if len({backup.group for backup in restored}) < len(restored):
+        raise ValueError("two back-ups are of the same group")
 
 
 def open_directory(

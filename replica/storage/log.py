@@ -37,8 +37,8 @@ from replica.storage.errors import (
 )
 from replica.storage.late_files import LateFiles
 from replica.storage.log_producers import LogProducers
-from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
-from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
+from replica.storage.quorum_state_file import QUORUM_STATE_FILE, read_quorum_state, write_quorum_state
+from replica.storage.recovery import EPOCH_FILE, LoadedLog, load_log
 from replica.storage.retention import Retention, retention_start
 from replica.storage.segment import Segment
 from replica.storage.segments import Segments

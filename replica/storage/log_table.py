@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from replica.core.effects import (
     Append,
     ApplyRetention,
+    ApplySettings,
     CreateLog,
     DeleteLog,
     DropSnapshots,
@@ -120,7 +121,7 @@ class LogTable:
         self.directory = directory
         self.recovered = recovered
         """The logs as they were found when the table was opened."""
-        self._config = config
+        self.config = config
         self._rules = rules
         self._stores = dict(stores)
         self._is_open = True
@@ -216,7 +217,7 @@ class LogTable:
         Nor does what a driver hands to a thread of its own, or to a peer.
         """
         match effect:
-            case Send() | Reply() | Flush() | StoreSnapshot() | Halt():
+            case Send() | Reply() | Flush() | StoreSnapshot() | ApplySettings() | Halt():
                 return False
             case Append(topic_partition=name, batches=batches):
                 store = self._stores.get(name)
@@ -316,7 +317,7 @@ class LogTable:
         name, late_files = effect.topic_partition, LateFiles(self.directory.files)
         self.directory.create_log(name, effect.topic_id, late_files)
         self._stores[name], _ = LogStore.open(
-            self.directory, name, config=self._config, rules=self._rules, late_files=late_files
+            self.directory, name, config=self.config, rules=self._rules, late_files=late_files
         )
 
     def _apply_retention(self, effect: ApplyRetention) -> LogStartMoved | None:

@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replica.cli.__main__ import main
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.ids import ReplicaId
-from replica.storage import open_directory
+from replica.storage import CorruptCheckpointError, open_directory
 from replica.voters import Voter, VoterSet, is_directory_id
 
 DISK, DISK_2 = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -94,3 +95,45 @@ def test_random_ids_can_be_directory_ids() -> None:
     ids = {CliRunner().invoke(main, ["random-id"]).output.strip() for _ in range(300)}
     assert len(ids) == 300
     assert all(is_directory_id(found) and not found.startswith("-") for found in ids)
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        (["--initial-voters", BOTH], NEWEST_LEVEL),
+        (["--initial-voters", BOTH, "--level", "1"], 1),
+        (["--no-initial-voters"], 1),
+    ],
+)
+def test_a_new_cluster_begins_at_the_newest_level_or_as_told(tmp_path: Path, options: list[str], level: int) -> None:
+    """The disks of its first voters say so; whoever joins later says nothing of it."""
+    assert formatted(tmp_path, *options).exit_code == 0
+    directory = open_directory(tmp_path / "data")
+    directory.close(clean=True)
+    assert directory.meta.feature_level == level
+    properties = (tmp_path / "data" / "meta.properties").read_text()
+    assert ("feature.level" in properties) == (level > 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--initial-voters", BOTH, "--level", "99"], "feature level 99 must be from 1 to"),
+        (["--no-initial-voters", "--level", "1"], "--level is for the first voters"),
+    ],
+)
+def test_a_level_that_cannot_be_is_refused(tmp_path: Path, options: list[str], complaint: str) -> None:
+    """It is unknown here, or the cluster has one already; nothing is formatted."""
+    result = formatted(tmp_path, *options)
+    assert result.exit_code != 0
+    assert complaint in result.output
+    assert not (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_a_disk_of_a_later_release_is_not_opened(tmp_path: Path) -> None:
+    """Its level says so in one sentence."""
+    assert formatted(tmp_path, "--initial-voters", BOTH).exit_code == 0
+    properties = tmp_path / "data" / "meta.properties"
+    properties.write_text(properties.read_text().replace(f"level={NEWEST_LEVEL}", "level=99"))
+    with pytest.raises(CorruptCheckpointError, match=r"feature\.level '99' is none of 1, 2"):
+        open_directory(tmp_path / "data")

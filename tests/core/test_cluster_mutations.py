@@ -75,6 +75,8 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "broker_id_is_taken": (False, controller.a_broker_that_is_heard_keeps_its_id),
     "registration_is_late": (False, controller.a_registration_that_comes_late_replaces_nobody),
     "may_unfence": (True, controller.a_broker_that_has_not_caught_up_stays_fenced),
+    "lacks_level": (False, controller.a_level_waits_until_all_know_it),
+    "level_suffices": (True, controller.what_came_with_a_level_waits_for_it),
     "isr_after_leaving": ((), controller.the_others_stay_in_sync),
     "eligible_leader_replicas": ((), controller.who_leaves_below_the_minimum_is_eligible),
     "electable": (frozenset({1, 2}), controller.whose_log_cannot_be_used_does_not_lead),

@@ -11,8 +11,9 @@ from replica.cli.config_file import settings_of
 from replica.cli.config_setting import Setting
 from replica.cli.start import start_command
 from replica.core.metadata.configs import TopicSetting
-from replica.server.contradictions import CONTRADICTIONS, ORDERS, ORDERS_OF_THE_CORE
-from replica.server.settings import NUMBERS
+from replica.core.setting_orders import ORDERS, ORDERS_OF_THE_CORE
+from replica.core.settings import NUMBERS
+from replica.server.contradictions import CONTRADICTIONS
 
 SETTINGS = settings_of(start_command())
 
@@ -75,6 +76,7 @@ def test_settings_of_topics_are_told_with_what_they_must_be() -> None:
     """Each has a unit and what a refusal says of it."""
     text = PAGES["topics.md"]()
     for setting in TopicSetting:
-        assert re.search(rf"^\| `{re.escape(setting.value)}` \| `[^`]+` \| `\w+` \| [\w ^-]+\|$", text, re.MULTILINE)
-    assert "| `min.insync.replicas` | `1` | `replicas` | a number from 1 to 2147483647 |" in text
-    assert "| `retention.ms` | `604800000` | `ms` | a number from -1 to 2^63 - 1 |" in text
+        row = rf"^\| `{re.escape(setting.value)}` \| `[^`]+` \| `\w+` \| [\w ^-]+ \| .+\. \|$"
+        assert re.search(row, text, re.MULTILINE)
+    assert "| `min.insync.replicas` | `1` | `replicas` | a number from 1 to 2147483647 | " in text
+    assert "| `retention.ms` | `604800000` | `ms` | a number from -1 to 2^63 - 1 | " in text

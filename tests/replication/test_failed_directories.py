@@ -13,12 +13,13 @@ import pytest
 from nemesis.simulator.node import Node
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import messages as m
+from replica.core.config import ControllerConfig
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicPartition
 from replica.records import encode_batch
 from tests.replication.bench import Cluster
-from tests.replication.stage import StagedWorld
+from tests.replication.stage import FAST_CONTROLLER, StagedWorld
 from tests.replication.test_damaged_logs import WITHOUT_ELR, incarnations, offline
 
 CALLS = ("pwrite", "fsync")
@@ -121,10 +122,10 @@ def test_follower_of_which_the_disk_refuses() -> None:
     cluster.wait_for_same_logs(one, 1, 2, 3)
 
 
-@pytest.mark.parametrize("controller", [None, WITHOUT_ELR], ids=["with_elr", "without_elr"])
-def test_only_copy_waits_for_its_disk(controller: None) -> None:
+@pytest.mark.parametrize("controller", [FAST_CONTROLLER, WITHOUT_ELR], ids=["with_elr", "without_elr"])
+def test_only_copy_waits_for_its_disk(controller: ControllerConfig) -> None:
     """Nobody leads it, also after a restart in vain; once the disk works it is led again, and has all its records."""
-    cluster = Cluster(3, stage=TwoDisks) if controller is None else Cluster(3, stage=TwoDisks, controller=controller)
+    cluster = Cluster(3, stage=TwoDisks, controller=controller)
     one, other = two_topics(cluster, 1)
     refuse(cluster, 1, one)
     cluster.begin(1, m.ProduceRequest(topic_partition=one, acks=-1, timeout_ms=500, records=encode_batch([b"x"]).data))

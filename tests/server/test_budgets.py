@@ -13,17 +13,14 @@ import structlog
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from replica.bounds import PLACE_BYTES, REQUEST_BYTES_MAX
 from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse, Request, Response
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
-from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, REQUEST_BYTES_MAX, server_options
+from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, server_options
 from replica.rpc.codec import FETCH, PRODUCE
 from replica.rpc.transport import NOT_APPLIED_KEY, GrpcTransport
-from replica.server.budgets import (
-    PLACE_BYTES,
-    AnswerBudget,
-    OverBudgetError,
-)
+from replica.server.budgets import AnswerBudget, OverBudgetError
 from replica.server.refusal_lines import LINES_PER_SECOND_MAX, RefusalLines
 from replica.server.refusal_pace import PAUSE_S, RefusalPace
 from replica.server.request_metrics import RequestCounts

@@ -272,7 +272,7 @@ def _all_reached(cluster: StoreCluster, high_watermark: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_acknowledged_writes_survive_power_loss(seed: int) -> None:
     """Whatever file operation the power goes at, every replica opens again and no acknowledged write is lost."""
     cluster = storm(seed)

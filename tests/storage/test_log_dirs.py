@@ -269,7 +269,7 @@ def test_nothing_is_done_where_every_disk_has_failed() -> None:
     ):
         with pytest.raises(FailedDirectoryError) as failure:
             table.perform(effect)
-    assert new in table.on_failed(failure.value).logs
+        assert new in table.on_failed(failure.value).logs
     table.perform(fx.DeleteLog(topic_partition=LOGS[0]))
     assert table.directory.recovery_points.get(LOGS[0]) is None
 

@@ -140,7 +140,7 @@ class PartitionHistory(PoweredLife):
         self.epoch += 1
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_power_loss_keeps_every_promise_of_a_partition(seed: int) -> None:
     """After any crash the log opens, is a piece of what was written, and holds all that was promised durable."""
     history = PartitionHistory(seed)

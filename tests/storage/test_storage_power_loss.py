@@ -92,7 +92,7 @@ class History(PoweredLife):
         self.epoch += 1
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_power_loss_keeps_every_promise(seed: int) -> None:
     """After any crash the log opens, is a prefix of what was written, and holds all that was promised durable."""
     history = History(seed)

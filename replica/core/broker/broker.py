@@ -16,7 +16,7 @@ from replica.core.broker.hosting import Hosting, OfflinePartition
 from replica.core.broker.lifecycle import Lifecycle
 from replica.core.broker.proposals import Proposals
 from replica.core.broker.serving import FetchServer
-from replica.core.config import BrokerIdentity, ReplicaConfig
+from replica.core.config import BrokerConfig, BrokerIdentity, ReplicaConfig
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
 from replica.core.events import BatchFound, Flushed, LogDamaged, LogDirectoryFailed, LogStartMoved, ProducersScanned
@@ -213,6 +213,17 @@ class Broker:
     def reports(self) -> tuple[OfflineReplica, ...]:
         """Which damaged logs the controller has to hear of with the next heartbeat."""
         return self._hosting.reports()
+
+    def configure(self, config: BrokerConfig, now_ms: int) -> None:
+        """Go by other settings from now on; what they make due sooner is due sooner."""
+        self.has_news = True
+        self._config = config
+        self.lifecycle.configure(config, now_ms)
+        self._fetchers.config = config
+        self._hosting.configure(config, now_ms)
+        self._touched.update(self.partitions)
+        checkpoint_at_ms = now_ms + config.replica_high_watermark_checkpoint_interval_ms
+        self._checkpoint_at_ms = min(self._checkpoint_at_ms, checkpoint_at_ms)
 
     def shut_down(self, now_ms: int) -> None:
         """Begin to leave: the controller moves what this broker leads."""

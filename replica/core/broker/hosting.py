@@ -127,6 +127,12 @@ class Hosting:
             self._emit(DeleteLog(topic_partition=name))
         return gone
 
+    def configure(self, config: BrokerConfig, now_ms: int) -> None:
+        """Let all partitions, and those that come, go by other settings."""
+        self._config = config
+        for partition in self.partitions.values():
+            partition.configure(config, now_ms)
+
     def tell_some(self, now_ms: int) -> list[TopicPartition]:
         """Tell partitions what is new of them, ``TOLD_AT_ONCE`` at most; return those.
 

@@ -26,7 +26,13 @@ from replica.core.messages import (
     UnregisterBrokerResponse,
 )
 from replica.core.metadata.image import BrokerRegistration
-from replica.core.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
+from replica.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    ResourceConfigRecord,
+    UnregisterBrokerRecord,
+)
+from replica.core.metadata.resources import broker_resource
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, ReplicaId
 
@@ -151,7 +157,7 @@ def _change(c: ControllerState, registered: BrokerRegistration, *, fenced: bool,
 
 
 def on_unregister_broker(c: ControllerState, request: UnregisterBrokerRequest, now_ms: int) -> UnregisterBrokerResponse:
-    """Forget a broker that is gone for good. One that comes back all the same registers as any new one does.
+    """Forget a broker that is gone for good, and its settings. One that comes back all the same registers as a new one.
 
     Not while it is a replica of anything, where Kafka takes it out of the ISR and leaves it in the assignment: whether
     another replica has all that was acknowledged is decided by moving the partition, or by an unclean election. So
@@ -167,7 +173,12 @@ def on_unregister_broker(c: ControllerState, request: UnregisterBrokerRequest, n
         return UnregisterBrokerResponse(error=ErrorCode.INVALID_REQUEST, message=fault)
     c.session_deadlines_ms.pop(request.broker_id, None)
     c.note_offline(request.broker_id, ())
-    c.append(UnregisterBrokerRecord(broker_id=registered.broker_id, broker_epoch=registered.broker_epoch))
+    resource = broker_resource(registered.broker_id)
+    told = c.image.configs.get(resource, {})
+    c.append(
+        UnregisterBrokerRecord(broker_id=registered.broker_id, broker_epoch=registered.broker_epoch),
+        *(ResourceConfigRecord(resource=resource, name=name, value=None) for name in told),
+    )
     return UnregisterBrokerResponse(error=ErrorCode.NONE)
 
 

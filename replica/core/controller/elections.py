@@ -14,7 +14,7 @@ from itertools import islice
 from typing import assert_never
 
 from replica.core.controller.partition_change import NOBODY, Election, Wanted
-from replica.core.controller.state import ControllerState
+from replica.core.controller.state import MS_PER_SECOND, ControllerState
 from replica.core.messages import (
     OFFLINE_REPORTED_MAX,
     ElectionType,
@@ -25,8 +25,6 @@ from replica.core.messages import (
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
-
-MS_PER_SECOND = 1000
 
 
 def _change_all(c: ControllerState, concerns: Callable[[PartitionRegistration], bool], wanted: Wanted) -> None:

@@ -15,6 +15,7 @@ from replica.core.config import ControllerConfig
 from replica.core.controller.controller import Controller
 from replica.core.metadata.encoding import metadata_batch, records_of
 from replica.core.metadata.image import BrokerRegistration, MetadataImage
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.core.metadata.records import LeaderRecoveryState, MetadataRecord, PartitionRegistration
 from replica.core.metadata.replay import MetadataReplay
 from replica.core.rules import Rules
@@ -64,14 +65,21 @@ def registration(
 
 
 class Bench:
-    """One active controller, its log and its clock. ``records`` are those of the last decision."""
+    """One active controller, its log and its clock. ``records`` are those of the last decision.
 
-    def __init__(self, config: ControllerConfig = CONFIG, rules: Rules | None = None) -> None:
+    The cluster is at the newest feature level, unless another is given.
+    """
+
+    def __init__(
+        self, config: ControllerConfig = CONFIG, rules: Rules | None = None, *, level: int = NEWEST_LEVEL
+    ) -> None:
         self.config = config
-        self.controller = Controller(cluster_id=CLUSTER, config=config, rules=rules or Rules())
+        self.newest_levels: dict[ReplicaId, int] = {}
+        """The newest feature level that each replica has said it knows."""
+        self.controller = self._new_controller(rules or Rules())
         self.now_ms = 1000
         self.next_offset = Offset(1)
-        self.committed = MetadataImage()
+        self.committed = MetadataImage(level=level)
         self.records: tuple[MetadataRecord, ...] = ()
         self.controller.activate(self.committed, self.now_ms)
 
@@ -97,8 +105,16 @@ class Bench:
         """Make another controller the active one, perhaps with another configuration."""
         self.controller.deactivate()
         self.config = config or self.config
-        self.controller = Controller(cluster_id=CLUSTER, config=self.config, rules=Rules())
+        self.controller = self._new_controller(Rules())
         self.controller.activate(self.committed, self.now_ms)
+
+    def _new_controller(self, rules: Rules) -> Controller:
+        return Controller(
+            cluster_id=CLUSTER,
+            config=self.config,
+            rules=rules,
+            levels_known=lambda brokers: dict.fromkeys(brokers) | self.newest_levels,
+        )
 
     def restart_from_snapshot(self, rules: Rules) -> None:
         """Make another controller the active one, on a replica that has begun with a snapshot of all there is."""

@@ -140,6 +140,17 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         Row("refused_at_once", {"refused_at_ms": 100, "heard_ms": 100}, True),
         Row("heard_since", {"refused_at_ms": 99, "heard_ms": 100}, False),
     ),
+    "lacks_level": (
+        Row("knows_it", {"newest_level": 2, "level": 2}, False),
+        Row("knows_more", {"newest_level": 3, "level": 2}, False),
+        Row("knows_less", {"newest_level": 1, "level": 2}, True),
+        Row("not_heard_of", {"newest_level": None, "level": 2}, True),
+    ),
+    "level_suffices": (
+        Row("there", {"level": 2, "since": 2}, True),
+        Row("beyond", {"level": 3, "since": 2}, True),
+        Row("below", {"level": 1, "since": 2}, False),
+    ),
     "producer_ids_are_in_snapshot": (Row("always", {}, True),),
     "eligible_for_isr": (
         _eligible("active", _broker(), 7, True),
