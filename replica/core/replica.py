@@ -27,6 +27,7 @@ from replica.core.events import (
     Event,
     Flushed,
     LogDamaged,
+    LogDirectoryFailed,
     LogRead,
     LogStartMoved,
     PeerRefused,
@@ -296,6 +297,10 @@ class Replica:
         assert self.broker is not None, event
         self.broker.on_log_damaged(event, now_ms)
 
+    def _on_directory_failed(self, event: LogDirectoryFailed, now_ms: int) -> None:
+        if self.broker is not None:  # Whoever keeps no partitions does not need the directory.
+            self.broker.on_directory_failed(event, now_ms)
+
     def _on_read(self, event: LogRead, _now_ms: int) -> None:
         self._concerned.add(event.topic_partition)
         if event.topic_partition in self._groups:
@@ -413,6 +418,7 @@ ON_EVENT: Mapping[type[Event], Callable[[Replica, Any, int], None]] = {
     ProducersScanned: Replica._on_storage,
     LogStartMoved: Replica._on_storage,
     LogDamaged: Replica._on_damaged,
+    LogDirectoryFailed: Replica._on_directory_failed,
     StorageFailed: Replica._step_every_log,
     ResignRequested: Replica._on_resign_requested,
 }

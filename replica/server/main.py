@@ -65,7 +65,16 @@ from replica.server.service import ReplicaService
 from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
-from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
+from replica.storage import (
+    OS_FILES,
+    BoundedFiles,
+    FailedDirectoryError,
+    Files,
+    LogConfig,
+    LogTable,
+    StorageError,
+    open_directory,
+)
 
 if TYPE_CHECKING:
     from replica.server.tracing import Tracing
@@ -139,7 +148,11 @@ async def _serve(options: ServerOptions, rules: Rules, files: Files, clocks: Clo
 def _open_storage(options: ServerOptions, rules: Rules, files: Files, groups: Iterable[TopicPartition]) -> LogTable:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
     directory = open_directory(
-        options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id, files=files
+        options.data_dir,
+        cluster_id=options.cluster_id,
+        replica_id=options.replica_id,
+        log_dirs=options.log_dirs,
+        files=files,
     )
     config = LogConfig(segment_bytes=options.log_segment_bytes)
     return LogTable.open(directory, (METADATA_LOG, *groups), config=config, rules=rules)
@@ -361,6 +374,8 @@ class ReplicaProcess:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # What nohup asks for.
                 asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
+        for failed in self._storage.failed_at_start():
+            self._driver.submit(failed)
         await self._health.begin()
         for _, _, server in self._servers:
             await server.start()
@@ -394,6 +409,8 @@ class ReplicaProcess:
             await asyncio.sleep(max(0, self._house.deadline_ms - monotonic_ms()) / 1000)
             try:
                 await asyncio.to_thread(self._house.do_due, monotonic_ms())
+            except FailedDirectoryError as failure:
+                self._driver.performer.on_failed(failure)
             except StorageError as error:
                 self._driver.submit(StorageFailed(reason=str(error)))
 
