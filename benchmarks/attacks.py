@@ -299,8 +299,8 @@ def _text(text: bytes) -> bytes:
 
 
 def main(name: str, address: str, seconds: str) -> None:
-    """Attack, with the lowest priority: no attacker would run on the brokers' machine."""
-    os.nice(19)
+    """Attack, with a low priority: no attacker would run on the brokers' machine."""
+    os.nice(10)
     raise_descriptor_limit()
     with suppress(OSError):
         ATTACKS[name](address, time.monotonic() + float(seconds))
