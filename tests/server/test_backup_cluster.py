@@ -105,7 +105,7 @@ async def test_a_group_goes_on_in_a_new_cluster_where_its_back_up_ends(tmp_path:
             before = len(acknowledged)
             _, told = await replica("group", "backup", "kv", "--output", file, *bootstrap(old))
             after = len(acknowledged)
-        assert told.startswith(f"{file}: group kv of cluster old, machine key-value (")
+        assert told.startswith(f"{file}: group kv of cluster old, machine key-value, all below offset ")
         code, told = await replica("group", "backup", "kv", "--output", file, *bootstrap(old), check=False)
         assert (code, told) == (1, f"Error: {file} exists already; choose another name\n")
 
