@@ -198,3 +198,55 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
         await topics.close()
         await single.close()
         cluster.close()
+
+
+async def test_a_topic_is_restored_in_another_cluster(tmp_path: Path) -> None:
+    """All that was acknowledged before the back-up began is there at its offset, and beyond it a beginning of the rest.
+
+    A second back-up adds what came since; what is damaged afterwards is refused before anything is made.
+    """
+    folder = tmp_path / "backups" / "orders"
+    acknowledged: dict[int, dict[int, str]] = {0: {}, 1: {}}
+    with running(tmp_path / "old") as old:
+        await listening(old)
+        topics = Topics(old.addresses, "orders")
+        await topics.create(partitions=2, replication_factor=3, min_isr=2)
+
+        async def write(number: int) -> None:
+            while True:
+                value = f"{number}:{len(acknowledged[number])}"
+                acknowledged[number][await topics.write(number, value)] = value
+
+        writing = [asyncio.create_task(write(number)) for number in acknowledged]
+        for _ in range(2):
+            before = {number: dict(of) for number, of in acknowledged.items()}
+            await eventually(
+                lambda: asyncio.sleep(0, [len(of) > len(before[number]) + 5 for number, of in acknowledged.items()]),
+                all,
+            )
+            before = {number: dict(of) for number, of in acknowledged.items()}
+            await replica("topic", "backup", "orders", "--output", folder, *bootstrap(old))
+        for task in writing:
+            task.cancel()
+        await asyncio.gather(*writing, return_exceptions=True)
+        source = {number: await topics.read(number) for number in acknowledged}
+        await topics.close()
+
+    with running(tmp_path / "new", cluster_id="new", size=1) as new:
+        await listening(new)
+        topics = Topics(new.addresses, "orders")
+        restore = ("topic", "restore", folder, "--replication-factor", 1, *bootstrap(new))
+        (segment, *_) = sorted((folder / "orders-0").iterdir())
+        whole = segment.read_bytes()
+        segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        code, told = await replica(*restore, check=False)
+        assert (code, f"{segment} is damaged" in told) == (1, True), told
+        segment.write_bytes(whole)
+        await eventually(
+            lambda: replica(*restore, check=False), lambda done: done[0] == 0 or "exists already" in done[1]
+        )
+        restored = {number: await topics.read(number) for number in acknowledged}
+        await topics.close()
+    for number in acknowledged:
+        assert before[number].items() <= restored[number].items() <= source[number].items()
+        assert [*restored[number]] == [*range(len(restored[number]))]
