@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sized
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -70,6 +70,16 @@ async def replica(*arguments: object, check: bool = True) -> tuple[int, str]:
     assert process.returncode is not None
     assert process.returncode == 0 or not check, told
     return process.returncode, told
+
+
+async def more_of(acknowledged: Mapping[int, Sized]) -> None:
+    """Wait until more was acknowledged in every partition."""
+    before = {number: len(of) for number, of in acknowledged.items()}
+
+    async def has_grown() -> bool:
+        return all(len(of) > before[number] + 5 for number, of in acknowledged.items())
+
+    await eventually(has_grown, bool)
 
 
 @asynccontextmanager
@@ -175,10 +185,7 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
             "1`",
         ]
         cluster.kill(ReplicaId(1))
-        counts = {number: len(found) for number, found in acknowledged.items()}
-        await eventually(
-            lambda: asyncio.sleep(0, [len(found) > counts[number] for number, found in acknowledged.items()]), all
-        )
+        await more_of(acknowledged)
         for task in writing:
             task.cancel()
         await asyncio.gather(*writing, return_exceptions=True)
@@ -219,11 +226,7 @@ async def test_a_topic_is_restored_in_another_cluster(tmp_path: Path) -> None:
 
         writing = [asyncio.create_task(write(number)) for number in acknowledged]
         for _ in range(2):
-            before = {number: dict(of) for number, of in acknowledged.items()}
-            await eventually(
-                lambda: asyncio.sleep(0, [len(of) > len(before[number]) + 5 for number, of in acknowledged.items()]),
-                all,
-            )
+            await more_of(acknowledged)
             before = {number: dict(of) for number, of in acknowledged.items()}
             await replica("topic", "backup", "orders", "--output", folder, *bootstrap(old))
         for task in writing:
