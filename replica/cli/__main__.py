@@ -16,7 +16,7 @@ from replica.cli.config import config
 from replica.cli.config_cluster import quota
 from replica.cli.disk import dump_log
 from replica.cli.features import features
-from replica.cli.format import format_data_directory, random_id
+from replica.cli.format import format_data_directory, format_log_directories, random_id
 from replica.cli.group import group
 from replica.cli.help import Group, example
 from replica.cli.kv import kv
@@ -31,7 +31,7 @@ SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
     "Keys and values": ("kv", "group"),
     "The cluster": ("cluster", "quorum", "acl", "quota", "features", "status", "top", "health"),
-    "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
+    "A replica and its disk": ("certs", "random-id", "format", "format-log-dir", "config", "start", "dump-log"),
 }
 
 
@@ -53,6 +53,7 @@ def main() -> None:
 
 
 main.add_command(format_data_directory)
+main.add_command(format_log_directories)
 main.add_command(random_id)
 main.add_command(certs)
 main.add_command(config)

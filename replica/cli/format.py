@@ -1,4 +1,4 @@
-"""``replica format`` and ``replica random-id``: how a disk gets its identity, and who votes at first.
+"""``replica format``, ``format-log-dir`` and ``random-id``: how a disk gets its identity, and who votes at first.
 
 Owns the options and what must hold between them. Source: Kafka's ``kafka-storage format``; KIP-853.
 """
@@ -160,6 +160,23 @@ def _told(voters: VoterSet) -> str:
     if not voters.voters:
         return ", no vote until it is added"
     return f", initial voters {','.join(map(str, voters.ids))}"
+
+
+@click.command("format-log-dir", epilog=example("replica format-log-dir --data-dir data/1 disk/a disk/b"))
+@click.option(
+    "--data-dir", required=True, type=click.Path(path_type=Path), envvar="REPLICA_DATA_DIR", help="Formatted already."
+)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+def format_log_directories(data_dir: Path, paths: tuple[Path, ...]) -> None:
+    """Make missing or empty directories log directories of a replica: for `replica start --log-dir`."""
+    from replica.storage import StorageError, format_log_directory
+
+    for path in paths:
+        try:
+            meta = format_log_directory(path, data_dir=data_dir)
+        except StorageError as error:
+            raise click.ClickException(str(error)) from error
+        click.echo(f"formatted {path} as a log directory of {data_dir}: directory id {meta.directory_id}")
 
 
 @click.command("random-id", epilog=example("replica random-id"))

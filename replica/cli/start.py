@@ -105,6 +105,7 @@ def server_options_from(values: Mapping[str, Any], *, files_are_read: bool = Tru
             "dial": parse_entries(values["dial"]),
             "roles": _roles_from(values["roles"]),
             "groups": parse_groups(values["group"]),
+            "log_dirs": tuple(map(Path, values["log_dir"])),
             "tls": tls_files(are_read=files_are_read, with_token=False),
             "access": access_from(values),
         }
@@ -182,6 +183,12 @@ def _server_settings() -> list[Setting]:
             unit="path",
             may_be="a folder",
             help="Formatted by `replica format`.",
+        ),
+        _table(
+            "log-dir",
+            "Put partitions here, on a disk of its own, and not into --data-dir; several.",
+            "path",
+            "each a folder of its own",
         ),
         *_addresses(),
         _absent(
@@ -269,6 +276,7 @@ def _server_numbers() -> list[Setting]:
         _number("producer-ids-per-hour", 4000),
         _number("connections-max", CONNECTIONS_MAX),
         _limit("connections-per-address-max"),
+        _limit("memory-bytes-max"),
         _limit("producer-byte-rate"),
         _limit("consumer-byte-rate"),
         _limit("request-rate"),

@@ -21,7 +21,7 @@ from replica.cli.help import Group, example
 from replica.cli.replace_broker import replace_broker
 from replica.cli.topic_backup import topic_backup, topic_restore
 from replica.cli.topic_reassign import reassign, reassignments, replica_ids
-from replica.cli.topic_waiting import ReplicaEnds, replica_ends, waiting_lines
+from replica.cli.topic_waiting import ReplicaEnds, offline_line, offline_replicas, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX, ReplicaId
 
 if TYPE_CHECKING:
@@ -101,22 +101,33 @@ def topic_list(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None
 def topic_describe(name: str, bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """Show the settings of the topic NAME, and of each partition its leader and replicas.
 
-    Of a partition that waits for an operator to choose who leads: what each of its replicas has.
+    Of a partition that waits for an operator to choose who leads: what each of its replicas has. Of one that lacks
+    replicas in sync: on which of them its log cannot be used.
     """
 
-    async def describe(admin: Admin) -> tuple[TopicImage, ReplicaEnds]:
+    async def describe(admin: Admin) -> tuple[TopicImage, ReplicaEnds, dict[int, list[int]]]:
         image = await admin.describe_topic(name)
-        return image, await replica_ends(admin, image, timeout_ms)
+        ends = await replica_ends(admin, image, timeout_ms)
+        return image, ends, await offline_replicas(admin, image, timeout_ms)
 
-    image, ends = with_admin(bootstrap, timeout_ms, describe)
+    image, ends, offline = with_admin(bootstrap, timeout_ms, describe)
     partitions = _partition_rows(image)
     if output == "json":
-        rows = [{**row, "waits_for_operator": ends.get(row["partition"])} for row in partitions]
+        rows = [
+            {
+                **row,
+                "offline_replicas": offline.get(row["partition"], []),
+                "waits_for_operator": ends.get(row["partition"]),
+            }
+            for row in partitions
+        ]
         show([{**_topic_row(image), "partitions": rows}], output)
         return
     configs = ", ".join(f"{setting}={value}" for setting, value in sorted(image.configs.items()))
     click.echo(f"{name}: id {image.topic_id}, {len(partitions)} partitions, {configs or 'default settings'}\n")
     show(partitions, output)
+    for number, replicas in offline.items():
+        click.echo(f"\n{offline_line(name, number, replicas)}")
     for number in ends:
         click.echo("\n" + "\n".join(waiting_lines(name, number, image.partitions[number], ends)))
 

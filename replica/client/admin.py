@@ -60,6 +60,8 @@ from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 from replica.rpc.transport import TransportError
 
+_TELLING = (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
+
 
 class Admin(Closing):
     """An async client for administrators. ``bootstrap`` is one or more ``HOST:PORT``. Close it when done.
@@ -283,7 +285,10 @@ class Admin(Closing):
     async def describe_replicas(
         self, topic_partition: TopicPartition, replicas: Iterable[ReplicaId], *, timeout_ms: int | None = None
     ) -> dict[ReplicaId, DescribeReplicaResponse]:
-        """Ask each of these replicas of a partition for its own state; who does not answer with it is left out."""
+        """Ask each of these replicas of a partition for its own state; who does not answer is left out.
+
+        So is any that answers with another error than KAFKA_STORAGE_ERROR: its log cannot be used, and nothing is told.
+        """
         left_ms = self._view.deadline(timeout_ms).left_ms()
         request = DescribeReplicaRequest(topic_partition=topic_partition)
 
@@ -293,7 +298,7 @@ class Admin(Closing):
             except TransportError:
                 return None
             assert isinstance(answer, DescribeReplicaResponse), answer
-            return (replica_id, answer) if answer.error is ErrorCode.NONE else None
+            return (replica_id, answer) if answer.error in _TELLING else None
 
         answers = await asyncio.gather(*map(describe, replicas))
         return dict(answer for answer in answers if answer is not None)

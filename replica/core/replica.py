@@ -18,6 +18,7 @@ from typing import Any
 from replica.core import messages as m
 from replica.core.config import ReplicaConfig
 from replica.core.controller.controller import CONTROLLER_REQUESTS
+from replica.core.dynamic_settings import NOTHING_SAID, DynamicSettings
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
@@ -26,6 +27,7 @@ from replica.core.events import (
     Event,
     Flushed,
     LogDamaged,
+    LogDirectoryFailed,
     LogRead,
     LogStartMoved,
     PeerRefused,
@@ -163,6 +165,11 @@ class Replica:
         return self._groups
 
     @property
+    def settings(self) -> DynamicSettings:
+        """What the metadata says of this replica's settings, as far as it is applied here."""
+        return NOTHING_SAID if self._member is None else self._member.settings
+
+    @property
     def deadline_ms(self) -> int | None:
         """When ``step(Ticked())`` is wanted at the latest; absent while only an event can change anything."""
         return earliest(self._deadlines.earliest_ms, None if self._member is None else self._member.deadline_ms)
@@ -290,6 +297,10 @@ class Replica:
         assert self.broker is not None, event
         self.broker.on_log_damaged(event, now_ms)
 
+    def _on_directory_failed(self, event: LogDirectoryFailed, now_ms: int) -> None:
+        if self.broker is not None:  # Whoever keeps no partitions does not need the directory.
+            self.broker.on_directory_failed(event, now_ms)
+
     def _on_read(self, event: LogRead, _now_ms: int) -> None:
         self._concerned.add(event.topic_partition)
         if event.topic_partition in self._groups:
@@ -407,6 +418,7 @@ ON_EVENT: Mapping[type[Event], Callable[[Replica, Any, int], None]] = {
     ProducersScanned: Replica._on_storage,
     LogStartMoved: Replica._on_storage,
     LogDamaged: Replica._on_damaged,
+    LogDirectoryFailed: Replica._on_directory_failed,
     StorageFailed: Replica._step_every_log,
     ResignRequested: Replica._on_resign_requested,
 }

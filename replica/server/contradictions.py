@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from replica.core.config import InvalidConfigError
-from replica.core.setting_orders import ORDERS
+from replica.core.setting_orders import BROKER, ORDERS
 
 if TYPE_CHECKING:
     from replica.server.options import ServerOptions
@@ -81,7 +81,16 @@ def _half_of_tls(options: ServerOptions) -> Iterator[str]:
         yield "a replica must say who it is: give --tls-cert-file and --tls-key-file"
 
 
+def _useless_log_dirs(options: ServerOptions) -> Iterator[str]:
+    paths = [options.data_dir.absolute(), *(path.absolute() for path in options.log_dirs)]
+    if len(set(paths)) < len(paths):
+        yield "each --log-dir must be another directory, and none of them --data-dir"
+    if options.log_dirs and BROKER not in options.roles:
+        yield "--log-dir is for partitions, which only a broker keeps: add broker to --roles, or leave it out"
+
+
 CONTRADICTIONS = (
+    Contradiction(("data_dir", "log_dir", "roles"), "are different directories, and a broker's", _useless_log_dirs),
     Contradiction(("listen", "peer_listen", "metrics_listen"), "must not have the same port", _shared_ports),
     Contradiction(
         ("peer_listen", "advertised_address"),

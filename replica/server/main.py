@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
@@ -54,6 +54,7 @@ from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
 from replica.server.memory import freeze_what_is_there, keep_free_memory
+from replica.server.memory_limit import MemoryLimit
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
@@ -64,7 +65,16 @@ from replica.server.service import ReplicaService
 from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
-from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
+from replica.storage import (
+    OS_FILES,
+    BoundedFiles,
+    FailedDirectoryError,
+    Files,
+    LogConfig,
+    LogTable,
+    StorageError,
+    open_directory,
+)
 
 if TYPE_CHECKING:
     from replica.server.tracing import Tracing
@@ -138,7 +148,11 @@ async def _serve(options: ServerOptions, rules: Rules, files: Files, clocks: Clo
 def _open_storage(options: ServerOptions, rules: Rules, files: Files, groups: Iterable[TopicPartition]) -> LogTable:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
     directory = open_directory(
-        options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id, files=files
+        options.data_dir,
+        cluster_id=options.cluster_id,
+        replica_id=options.replica_id,
+        log_dirs=options.log_dirs,
+        files=files,
     )
     config = LogConfig(segment_bytes=options.log_segment_bytes)
     return LogTable.open(directory, (METADATA_LOG, *groups), config=config, rules=rules)
@@ -201,19 +215,8 @@ class ReplicaProcess:
             apply_settings=self._apply_settings,
         )
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
-        self._service = ReplicaService(
-            call=self._driver.call if tracing is None else tracing.calling(self._driver.call),
-            call_of_replica=self._serve_replica,
-            addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
-            logger=self._logger,
-            limits=service_limits(options),
-            counts=self._metrics.requests,
-            now_ms=clocks.monotonic_ms,
-            authorizer=options.access.authorizer(self._core, options.groups, self._logger),
-            throttle=Throttle(
-                Quotas(lambda: self._settings.limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms
-            ),
-        )
+        call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
+        self._service = self._make_service(call, addresses, clocks)
         self._connection_limit: ConnectionLimit | None = None
         self._metrics.watch(ReplicaLoad(self._driver, self._service))
         self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
@@ -229,6 +232,24 @@ class ReplicaProcess:
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
             self._servers.append(("--peer-listen", options.peer_listen, self._make_server(with_peers=True)))
+
+    def _make_service(
+        self, call: Callable[[Request], Awaitable[Response]], addresses: AddressTable, clocks: Clocks
+    ) -> ReplicaService:
+        """Make what serves the RPCs of clients by ``call``, and those of replicas."""
+        return ReplicaService(
+            call=call,
+            call_of_replica=self._serve_replica,
+            addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
+            logger=self._logger,
+            limits=service_limits(self._options),
+            counts=self._metrics.requests,
+            now_ms=clocks.monotonic_ms,
+            authorizer=self._options.access.authorizer(self._core, self._options.groups, self._logger),
+            throttle=Throttle(
+                Quotas(lambda: self._settings.limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms
+            ),
+        )
 
     def _make_core(self, rules: Rules, groups: Mapping[TopicPartition, AppliedLog]) -> Replica:
         """Make the core of the replica whose disk this is."""
@@ -353,6 +374,8 @@ class ReplicaProcess:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # What nohup asks for.
                 asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
+        for failed in self._storage.failed_at_start():
+            self._driver.submit(failed)
         await self._health.begin()
         for _, _, server in self._servers:
             await server.start()
@@ -369,6 +392,8 @@ class ReplicaProcess:
         ongoing = [self._keep_house(), self._health.run(), loop_delay.run()]
         if self._connection_limit is not None:
             ongoing.append(self._connection_limit.run())
+        if (most := self._options.memory_bytes_max) is not None:
+            ongoing.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams).run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
@@ -384,6 +409,8 @@ class ReplicaProcess:
             await asyncio.sleep(max(0, self._house.deadline_ms - monotonic_ms()) / 1000)
             try:
                 await asyncio.to_thread(self._house.do_due, monotonic_ms())
+            except FailedDirectoryError as failure:
+                self._driver.performer.on_failed(failure)
             except StorageError as error:
                 self._driver.submit(StorageFailed(reason=str(error)))
 

@@ -8,6 +8,7 @@ Owns no protocol rule: what can be expressed as an error code in a response is t
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ from replica.server.callers import Caller, by_certificate
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.histogram import Histogram
+from replica.server.memory_limit import BUDGET as MEMORY
+from replica.server.memory_limit import to_end
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
 from replica.server.refusal_pace import RefusalPace
@@ -123,6 +126,13 @@ class _Late:
     call: ThrottledCall
 
 
+_OVER_MEMORY = _Refusal(
+    code=grpc.StatusCode.RESOURCE_EXHAUSTED,
+    reason=f"{MEMORY}: this replica has no memory for requests that are not complete; send them again later",
+    not_applied=True,
+)
+
+
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
 
@@ -159,7 +169,9 @@ class ReplicaService:
         self._authorizer = authorizer
         self._throttle = throttle
         self._client_calls = 0
-        self._idle_streams: set[asyncio.Task[Any]] = set()
+        self._idle_streams: dict[asyncio.Task[Any], str] = {}
+        """Those that wait for a request, and by which connection."""
+        self._over_memory: set[asyncio.Task[Any]] = set()
         self._is_ending = False
 
     def configure(self, limits: ServiceLimits) -> None:
@@ -220,16 +232,29 @@ class ReplicaService:
         Where this side ends it the status is OK: a caller that makes one call a stream may have had its answer, and
         takes it for good only with that status. One that has just made another call does not know what became of it.
         """
-        self._idle_streams.add(stream)
+        self._idle_streams[stream] = context.peer()
         try:
             message = None if self._is_ending else await context.read()
         except asyncio.CancelledError:
+            if stream in self._over_memory:
+                self._over_memory.discard(stream)
+                await _abort(_OVER_MEMORY, context)
             if not self._is_ending:
                 raise
             return None
         finally:
-            self._idle_streams.discard(stream)
+            del self._idle_streams[stream]
         return message if isinstance(message, bytes) else None
+
+    def end_waiting_streams(self) -> None:
+        """End streams that wait for a request, for want of memory: what has come of it is given up."""
+        ended = to_end(Counter(self._idle_streams.values()))
+        streams = [stream for stream, connection in self._idle_streams.items() if connection in ended]
+        self._counts.over_budget[MEMORY] += len(streams)
+        self._lines.warn(error=MEMORY, connections=", ".join(sorted(ended)[:10]))
+        for stream in streams:
+            self._over_memory.add(stream)
+            stream.cancel()
 
     def end_idle_streams(self) -> None:
         """Serve what is inside to its end, and nothing after that: the server is about to stop."""

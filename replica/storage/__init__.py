@@ -6,6 +6,7 @@ The way of the data, file by file:
    see to it that only so many are open.
 2. ``directory`` formats, locks and opens a data directory; ``meta_properties`` says whose it is, ``clean_shutdown`` how
    it was left. ``log_directories`` knows which logs it holds, ``trash`` what was deleted and still takes space.
+   ``log_dirs`` are further directories for partitions, each on a disk of its own.
 3. ``checkpoints``, ``quorum_state_file`` and ``partition_metadata`` are the small state files, in Kafka's formats;
    ``voter_files`` say who votes, in a format of their own.
 4. ``recovery`` opens a log: a clean stop is believed, an unclean one searched by ``log_scan``; flushed data is never
@@ -26,13 +27,14 @@ from __future__ import annotations
 
 from replica.storage.bounded_files import BoundedFiles
 from replica.storage.config import LogConfig
-from replica.storage.directory import DataDirectory, format_directory, open_directory
+from replica.storage.directory import DataDirectory, format_directory, format_log_directory, open_directory
 from replica.storage.errors import (
     AlreadyFormattedError,
     CorruptCheckpointError,
     CorruptLogError,
     DamagedLogError,
     DirectoryLockedError,
+    FailedDirectoryError,
     ForeignDirectoryError,
     NotFormattedError,
     OffsetOutOfRangeError,
@@ -54,6 +56,7 @@ __all__ = [
     "DamagedLogError",
     "DataDirectory",
     "DirectoryLockedError",
+    "FailedDirectoryError",
     "Files",
     "ForeignDirectoryError",
     "LogConfig",
@@ -68,5 +71,6 @@ __all__ = [
     "StorageError",
     "StorageReport",
     "format_directory",
+    "format_log_directory",
     "open_directory",
 ]

@@ -52,8 +52,7 @@ from replica.voters import VoterEntry
 class LogStore:
     """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
     Exceptions are OffsetOutOfRangeError and OutOfDescriptorsError, which say nothing about the disk. Damage to a
-    partition's log that a reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is
-    written to it any more.
+    partition's log that a reader comes upon is a DamagedLogError: this log is not trusted nor written to any more.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class LogStore:
         except UnreadableFileError as error:
             raise DamagedLogError(topic_partition, f"cannot open log {path}: {error}") from error
         except OSError as error:
-            raise StorageError(f"cannot open log {path}: {error}") from error
+            raise directory.refused(topic_partition, f"cannot open log {path}", error) from error
         return cls(directory, topic_partition, config, loaded), recovered
 
     @property
@@ -198,7 +197,7 @@ class LogStore:
         if self._late_files is not None:
             self._late_files.catch_up()
             self._late_files = None
-            self._directory.recovery_points.put(self._topic_partition, Offset(0))
+            self._directory.log_recovered(self._topic_partition, Offset(0))
 
     def _flush(self) -> Offset:
         if self._late_files is not None and self._log_end_offset == 0:
@@ -305,8 +304,9 @@ class LogStore:
             if self._names_unflushed:
                 # The names of the segments that stay may not be durable yet: a crash must not leave a log without any.
                 self._files.fsync_directory(self._path)
-            self._segments.throw_away(dropped, self._directory.trash)
-            self._producers.throw_away_below(self._segments.first.base_offset, self._directory.trash)
+            trash = self._directory.trash_of(self._topic_partition)
+            self._segments.throw_away(dropped, trash)
+            self._producers.throw_away_below(self._segments.first.base_offset, trash)
             self._files.fsync_directory(self._path)
             self._unflushed = [segment for segment in self._unflushed if segment not in dropped]
 
@@ -484,7 +484,7 @@ class LogStore:
         try:
             yield
         except OSError as error:
-            self._failure = StorageError(f"cannot {action} log {self._path}: {error}")
+            self._failure = self._directory.refused(self._topic_partition, f"cannot {action} log {self._path}", error)
             raise self._failure from error
         except (OffsetOutOfRangeError, OutOfDescriptorsError):
             raise

@@ -142,7 +142,7 @@ def load_log(
         raise
     if late_files is not None:
         return replace(loaded, late_files=late_files)
-    directory.recovery_points.put(topic_partition, loaded.log_end_offset)
+    directory.log_recovered(topic_partition, loaded.log_end_offset)
     return loaded
 
 

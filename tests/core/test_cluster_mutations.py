@@ -79,6 +79,7 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Scenario]] = {
     "level_suffices": (True, controller.what_came_with_a_level_waits_for_it),
     "isr_after_leaving": ((), controller.the_others_stay_in_sync),
     "eligible_leader_replicas": ((), controller.who_leaves_below_the_minimum_is_eligible),
+    "electable": (frozenset({1, 2}), controller.whose_log_cannot_be_used_does_not_lead),
     "leader_candidates": ((), controller.an_active_member_takes_over),
     "elect_leader": (None, controller.an_active_member_takes_over),
     "last_resort_leader": (None, controller.the_last_known_leader_leads_when_all_are_gone),

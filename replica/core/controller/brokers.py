@@ -63,6 +63,7 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
             last_active_epoch=_last_active_epoch(registered, request),
         )
     )
+    c.note_offline(request.broker_id, ())
     if registered is not None:
         remove_broker(c, request.broker_id, lost=_lost(c, registered, request))
     c.refresh_session(request.broker_id, now_ms)
@@ -112,6 +113,7 @@ def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: in
     c.refresh_session(request.broker_id, now_ms)
     if request.unix_ms is not None:
         c.clock_offsets_ms[request.broker_id] = request.unix_ms - now_ms
+    c.note_offline(request.broker_id, request.offline)
     comes_back = registered.fenced or registered.in_controlled_shutdown
     if request.want_shut_down and not registered.in_controlled_shutdown:
         _change(c, registered, fenced=registered.fenced, in_controlled_shutdown=True)
@@ -170,6 +172,7 @@ def on_unregister_broker(c: ControllerState, request: UnregisterBrokerRequest, n
     if fault is not None:
         return UnregisterBrokerResponse(error=ErrorCode.INVALID_REQUEST, message=fault)
     c.session_deadlines_ms.pop(request.broker_id, None)
+    c.note_offline(request.broker_id, ())
     resource = broker_resource(registered.broker_id)
     told = c.image.configs.get(resource, {})
     c.append(

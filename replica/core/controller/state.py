@@ -19,13 +19,14 @@ from replica.core.config import ControllerConfig
 from replica.core.controller.invariants import check_levels
 from replica.core.controller.partition_change import Circumstances, Wanted, changed
 from replica.core.dynamic_settings import Numbers, settings_in_force, with_values
+from replica.core.messages import OfflineReplica
 from replica.core.metadata.configs import DEFAULTS, TopicConfig, cluster_defaults, topic_config
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import MetadataRecord, PartitionRecord, PartitionRegistration
 from replica.core.metadata.resources import ALL_BROKERS
 from replica.core.rules import Rules
-from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 
 MS_PER_SECOND = 1000
 LevelsKnown = Callable[[Iterable[ReplicaId]], Mapping[ReplicaId, int | None]]
@@ -51,6 +52,8 @@ class ControllerState:
         """Until when a broker counts as alive, as far as this controller has heard from it."""
         self.clock_offsets_ms: dict[ReplicaId, int] = {}
         """How far each broker's clock was ahead of this controller's time, when it was last heard from."""
+        self.offline: dict[ReplicaId, frozenset[tuple[TopicId, int]]] = {}
+        """Which replicas' logs cannot be used, by the last heartbeat of each broker that has any."""
         self.levels_known: LevelsKnown = dict.fromkeys
         """The newest feature level that each voter, and each of these brokers, knows; absent of who has not said so."""
         self.begins_at_level = FIRST_LEVEL
@@ -119,6 +122,20 @@ class ControllerState:
             self._active = frozenset(broker.broker_id for broker in self._active_of.values() if broker.is_active)
         return self._active
 
+    def electable(self, topic_id: TopicId, partition: int) -> frozenset[ReplicaId]:
+        """Who may lead this partition: an active broker that has not said that its log cannot be used."""
+        active = self.active_brokers
+        if not self.offline:
+            return active
+        offline = frozenset(broker for broker, held in self.offline.items() if (topic_id, partition) in held)
+        return self.rules.electable(active=active, offline=offline)
+
+    def note_offline(self, broker_id: ReplicaId, replicas: Iterable[OfflineReplica]) -> None:
+        """Note which logs of a broker cannot be used now; those of which it says nothing can."""
+        self.offline.pop(broker_id, None)
+        if told := frozenset((replica.topic_id, replica.partition) for replica in replicas):
+            self.offline[broker_id] = told
+
     def has_session(self, broker_id: ReplicaId, now_ms: int) -> bool:
         """Tell whether a broker was heard from lately."""
         deadline_ms = self.session_deadlines_ms.get(broker_id)
@@ -161,7 +178,7 @@ class ControllerState:
             before,
             wanted,
             Circumstances(
-                active=self.active_brokers,
+                active=self.electable(topic.topic_id, topic_partition.partition),
                 min_insync_replicas=config.min_insync_replicas,
                 elr_enable=self.config.elr_enable,
                 unclean_allowed=config.unclean_leader_election_enable,

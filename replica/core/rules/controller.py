@@ -148,6 +148,14 @@ class ControllerRules:
             if replica in eligible and replica not in isr and replica not in stopped_uncleanly
         )
 
+    def electable(self, *, active: frozenset[ReplicaId], offline: frozenset[ReplicaId]) -> frozenset[ReplicaId]:
+        """Name who can lead a partition at all: the active brokers whose log of it can be used.
+
+        1. The log directory of the last replica in sync fails. 2. If it went on leading, or were elected again, clients
+        would ask it for ever, and an operator could let nobody else lead.
+        """
+        return active - offline
+
     def leader_candidates(
         self,
         *,

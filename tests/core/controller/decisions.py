@@ -178,6 +178,10 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _elr("unclean_stop_of_an_eligible", ((1,), (2, 3)), (1,), (2,), lost=(3,)),
         _elr("switched_off", ((1, 2), (3,)), (1,), (3,), on=False),
     ),
+    "electable": (
+        Row("all", {"active": frozenset((1, 2)), "offline": frozenset[int]()}, frozenset((1, 2))),
+        Row("not_who_is_offline", {"active": frozenset((1, 2)), "offline": frozenset((2, 3))}, frozenset((1,))),
+    ),
     "leader_candidates": (
         _candidates("in_the_order_of_the_assignment", (1, 2, 3), (), (1, 2, 3), (3, 1, 2)),
         _candidates("active_ones", (1, 2, 3), (), (2, 1), (1, 2)),

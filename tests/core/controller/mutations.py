@@ -40,6 +40,15 @@ def who_has_another_disk_is_not_elected(rules: Rules) -> None:
     assert bench.shape() == (None, (), ())
 
 
+def whose_log_cannot_be_used_does_not_lead(rules: Rules) -> None:
+    bench = Bench(rules=rules)
+    bench.start(1, 2)
+    bench.create((1, 2), configs={"min.insync.replicas": "1"})
+    bench.alter_isr(1)
+    bench.report_damage(1)
+    assert bench.shape() == (None, (), (1,))
+
+
 def who_was_not_let_in_has_lost_nothing(rules: Rules) -> None:
     bench = Bench(rules=rules)
     bench.start(1, 2, flushes=True)

@@ -226,7 +226,9 @@ STATES = (
     QuorumState(leader_epoch=Epoch(3), leader_id=ReplicaId(2)),
     QuorumState(leader_epoch=Epoch(0), voted_id=ReplicaId(1), voted_directory_id="AAAAAAAAAAAAAAAAAAAAAQ"),
 )
-META = MetaProperties(cluster_id="cluster", replica_id=ReplicaId(1), directory_id="AAAAAAAAAAAAAAAAAAAAAQ")
+META = MetaProperties(
+    cluster_id="cluster", replica_id=ReplicaId(1), directory_id="AAAAAAAAAAAAAAAAAAAAAQ", feature_level=2
+)
 SMALL_FILES = (
     _small("leader-epochs", read_epochs, lambda files: write_epochs(files, FILE, entries((1, 0), (4, 9), (7, 120)))),
     _small("offset-checkpoint", OffsetCheckpoint.load, _stored_offsets),
