@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from replica.client.groups.key_value import KeyValueClient
-from replica.ids import ReplicaId
+from replica.ids import Offset, ReplicaId
 from replica.machines.key_value import prefix
 from replica.storage.meta_properties import random_directory_id
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
@@ -139,6 +139,16 @@ async def test_a_group_goes_on_in_a_new_cluster_where_its_back_up_ends(tmp_path:
         assert "is not for this replica: it is of state machine key-value, this replica was" in reason
 
 
+async def created(cluster: LocalCluster, topic: str, *replicas: str) -> None:
+    """Create a topic as soon as its brokers are there."""
+    words = ["topic", "create", topic, *(word for ids in replicas for word in ("--assignment", ids))]
+
+    async def create() -> tuple[int, str]:
+        return await replica(*words, *bootstrap(cluster), check=False)
+
+    await eventually(create, lambda done: done[0] == 0 or "TOPIC_ALREADY_EXISTS" in done[1])
+
+
 async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> None:
     """Broken off and begun again, it moves partitions and votes to another; nothing that was acknowledged is lost."""
     folder = tmp_path / "cluster"
@@ -150,19 +160,15 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
         cluster.format()
         cluster.start()
         await listening(cluster)
-        for topic in ("single", "orders"):
-            assignment = ["--assignment", "1"] if topic == "single" else ["--assignment", "1,2,3"] * 6
-            await eventually(
-                lambda given=(topic, *assignment): replica("topic", "create", *given, *bootstrap(cluster), check=False),
-                lambda done: done[0] == 0 or "TOPIC_ALREADY_EXISTS" in done[1],
-            )
+        await created(cluster, "single", "1")
+        await created(cluster, "orders", *["1,2,3"] * 6)
         await topics.wait_partitions(all_in_sync)
         await single.write(0, "the only copy")
 
         code, told = await replica(*words, "--check", check=False)
         assert (code, "last copy" in told, "votes in: __cluster_metadata" in told) == (1, True, True), told
 
-        acknowledged: dict[int, list[tuple[int, str]]] = {number: [] for number in range(6)}
+        acknowledged: dict[int, list[tuple[Offset, str]]] = {number: [] for number in range(6)}
 
         async def write(number: int) -> None:
             while True:
@@ -213,7 +219,7 @@ async def test_a_topic_is_restored_in_another_cluster(tmp_path: Path) -> None:
     A second back-up adds what came since; what is damaged afterwards is refused before anything is made.
     """
     folder = tmp_path / "backups" / "orders"
-    acknowledged: dict[int, dict[int, str]] = {0: {}, 1: {}}
+    acknowledged: dict[int, dict[Offset, str]] = {0: {}, 1: {}}
     with running(tmp_path / "old") as old:
         await listening(old)
         topics = Topics(old.addresses, "orders")
