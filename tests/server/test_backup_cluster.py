@@ -231,6 +231,7 @@ async def test_a_topic_is_restored_in_another_cluster(tmp_path: Path) -> None:
                 acknowledged[number][await topics.write(number, value)] = value
 
         writing = [asyncio.create_task(write(number)) for number in acknowledged]
+        before: dict[int, dict[Offset, str]] = {}
         for _ in range(2):
             await more_of(acknowledged)
             before = {number: dict(of) for number, of in acknowledged.items()}
