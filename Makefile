@@ -21,7 +21,7 @@ help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
 	@echo "make test   run all tests (needs Java 17+); PYTEST_ARGS='-k name' is passed on"
 	@echo "make test-quick  after each edit: of every test without Java and processes one case, over few seeds"
-	@echo "make test-nightly  all tests over twenty times as many seeds, from SEED=N on; by default N is today's date"
+	@echo "make test-nightly  all tests over forty times as many seeds, from SEED=N on; by default N is today's date"
 	@echo "make docs   build the documentation's site into site/, its reference from the code; no network is needed"
 	@echo "make lint   check style, types and the wire protocol"
 	@echo "make fuzz   a million inputs for every decoder, and write store/fuzz.json (hours); FUZZ_ARGS='--decoder rpc-' is passed on"
@@ -38,7 +38,7 @@ help:
 	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
 	@echo "make soak-judges  10,000 histories of each model and form, judged in every way, with store/judges.json (two hours)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
-	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, failovers, slow disks, large logs and recovery, and write store/bench*.json"
+	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, failovers, slow disks, large logs, recovery and hostile clients, and write store/bench*.json"
 	@echo "make bench-peers  measure Kafka, etcd and RabbitMQ beside, and write store/bench-peers.json, docs/performance.md and its chart (25 minutes)"
 	@echo "make screenshots  take the pictures of docs/screenshots.md anew (needs Chromium; three minutes)"
 	@echo "make proto  generate replica/v1 from proto/"
@@ -112,6 +112,7 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m benchmarks.recovery --output store/bench-recovery.json
 	$(BIN)/python -m benchmarks.hostile_rpcs --output store/hostile-rpcs.json
 	$(BIN)/python -m benchmarks.tls --output store/bench-tls.json
+	$(BIN)/python -m benchmarks.hostile_clients --output store/bench-hostile-clients.json
 
 # The peers' clients are an extra of their own. What is not installed is left out, and said: see docs/performance.md.
 bench-peers: $(INSTALLED) $(GENERATED)

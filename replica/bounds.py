@@ -19,6 +19,14 @@ INT64_MAX = (1 << 63) - 1
 MESSAGE_BYTES_MAX = 32 << 20
 """The largest message that either side of a connection takes."""
 
+REQUEST_BYTES_MAX = 4 << 20
+"""The largest request that a server takes unless it is told otherwise: four times the largest batch by default. gRPC
+collects a whole message before anybody may judge it, so that this times the calls of a connection is what uploads that
+never end may hold."""
+
+PLACE_BYTES = 256 << 10
+"""What a call that waits for records sets aside of the room for answers at the least."""
+
 RECORDS_BYTES_MAX = MESSAGE_BYTES_MAX // 4
 """Records of one log that one request or answer may carry. A follower whose fetch is answered with more gets nothing,
 for ever."""
@@ -45,6 +53,12 @@ BROKERS_MAX = 1000
 
 ACLS_MAX = 2000
 """Entries of the access control list: one answer tells them all."""
+
+CONFIG_RESOURCES_MAX = 2000
+"""Brokers and users that have settings of their own: one answer tells them all."""
+
+CONFIGS_MAX = 100
+"""Settings of one of them, more than there are."""
 
 REPLICAS_MAX = 16
 """Replicas of a partition. While it is reassigned it has those that come and those that go."""
@@ -115,5 +129,7 @@ FETCHED_AT_ONCE = Entries(FETCH_PARTITIONS_MAX)
 PRODUCED_AT_ONCE = Entries(PRODUCED_AT_ONCE_MAX)
 OF_A_PAGE = Entries(PAGE_PARTITIONS_MAX)
 ALL_ACLS = Entries(ACLS_MAX)
+ALL_CONFIG_RESOURCES = Entries(CONFIG_RESOURCES_MAX)
+OF_A_RESOURCE = Entries(CONFIGS_MAX)
 REPLICAS = Entries(REPLICAS_MAX)
 MOVING_REPLICAS = Entries(2 * REPLICAS_MAX)

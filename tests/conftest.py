@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Container
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadGroupScheduling
 
 from tests.depth import Depth, choose, chosen
 
@@ -26,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the depth before test modules are imported, which count by it."""
     choose(Depth(config.getoption("depth")), config.getoption("first_seed"))
+    config.option.loadscopereorder = False  # The order is that of ``_turn``, and not of how many tests a file has.
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -42,11 +46,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of this depth, and those of Spark on one xdist worker, for their one session.
+    """Keep the tests of this depth, and those of Spark on one xdist worker, for their one session; begin the longest.
 
     This must come before xdist's own hook, which looks for groups.
     """
     items[:], others = chosen(items)
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: _turn(item, slow))
     config.hook.pytest_deselected(items=others)
     for item in items:
         if item.get_closest_marker("spark") is not None:
@@ -55,9 +61,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.path} has tests with processes: write mark.cluster into it")
 
 
+def _turn(item: pytest.Item, slow: Container[Path]) -> int:
+    """When a test begins. What begins last keeps one worker while all others are done: so it is to be short."""
+    if any(map(item.get_closest_marker, ("spark", "xdist_group"))):
+        return 0
+    return 1 if item.get_closest_marker("long") is not None or item.path in slow else 2
+
+
 def pytest_collection_finish() -> None:
     """What was collected stays until the end: let the garbage collector not walk through it again and again."""
     gc.freeze()
+
+
+class ByFile(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
+    """A group stays on one worker, and so does the rest of a file: what it makes once is made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        group: str = super()._split_scope(nodeid)
+        return group if group != nodeid else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:
+    """Deal files out, but for tests with processes: these wait more than they work, and none has much in common."""
+    return None if config.getoption("markexpr") == "cluster" else ByFile(config, log)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 - ``quick``, after each edit: of every test that needs neither a JVM nor processes one case, over a tenth of the seeds.
 - ``normal``, before a commit: all tests, over the same seeds each time: what is red was turned red by the change.
-- ``nightly``: all tests, over twenty times as many seeds, from one on that is another each night. It is printed, and
+- ``nightly``: all tests, over forty times as many seeds, from one on that is another each night. It is printed, and
   ``make test-nightly SEED=N`` repeats the night.
 
 How often a wrong protocol is convicted is counted over seeds of its own, that no depth changes: see ``convicted``.
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import settings
 
 QUICK_SHARE = 10
-NIGHTLY_TIMES = 20
-EXAMPLES = 50
+NIGHTLY_TIMES = 40
+EXAMPLES = 30
 """How many examples Hypothesis draws at normal depth."""
 
 
@@ -40,20 +40,19 @@ class _Chosen:
 def choose(depth: Depth, first_seed: int) -> None:
     """Let all counts and seeds that follow be those of this depth, and Hypothesis draw as many examples."""
     _Chosen.depth, _Chosen.first_seed = depth, first_seed
-    is_night = depth is Depth.NIGHTLY
     settings.register_profile(
         "depth",
         deadline=None,
         database=None,
-        derandomize=not is_night,
-        print_blob=is_night,
+        derandomize=not is_night(),
+        print_blob=is_night(),
         max_examples=times(EXAMPLES),
     )
     settings.load_profile("depth")
 
 
 def times(normal: int) -> int:
-    """How many to try where it is so many at normal depth: a tenth, and at least one, or twenty times as many."""
+    """How many to try where it is so many at normal depth: a tenth, and at least one, or forty times as many."""
     match _Chosen.depth:
         case Depth.QUICK:
             return -(-normal // QUICK_SHARE)
@@ -66,6 +65,16 @@ def times(normal: int) -> int:
 def seeds(normal: int) -> range:
     """So many seeds to try, from 0 on, or in the night from the one that is its own."""
     return range(_Chosen.first_seed, _Chosen.first_seed + times(normal))
+
+
+def is_night() -> bool:
+    """Whether this is the depth that has all the time it needs."""
+    return _Chosen.depth is Depth.NIGHTLY
+
+
+def at_night(why: str) -> pytest.MarkDecorator:
+    """Leave a test or a case to the night, and say why: docs/architecture.md lists all of them."""
+    return pytest.mark.skipif(not is_night(), reason=f"{why}: make test-nightly")
 
 
 def breaks(run: Callable[[], object], message: str = "") -> bool:
@@ -83,7 +92,7 @@ def convicted(is_convicted: Callable[[int], bool], *, first_seed: int, of: int, 
     One seed that is known to tell is as good as a search for one, which would hide that others tell no more.
     """
     assert is_convicted(first_seed), f"seed {first_seed} does not convict it"
-    if _Chosen.depth is Depth.NIGHTLY:
+    if is_night():
         found = sum(is_convicted(seed) for seed in range(of))
         assert found >= least, f"{found} of {of} seeds convict it, which were at least {least}"
 

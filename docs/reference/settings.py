@@ -9,11 +9,12 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 
 from docs.reference.tables import code, codes, table
+from replica.core.config import InvalidConfigError
 from replica.core.metadata.configs import (
     DEFAULTS,
     LONG_MAX,
     NO_LIMIT,
-    InvalidTopicConfigError,
+    TOPIC_SETTINGS,
     TopicSetting,
     topic_config,
 )
@@ -79,8 +80,8 @@ def _served(metric: Metric) -> str:
 def topics() -> str:
     """Every setting of a topic, with its default and what it may be."""
     rows = [
-        (code(setting.value), code(_default(setting)), code(_unit(setting)), _may_be(setting))
-        for setting in TopicSetting
+        (code(setting.value), code(_default(setting)), code(_unit(setting)), _may_be(setting), kind.says)
+        for setting, kind in TOPIC_SETTINGS.items()
     ]
     return f"""# Settings of topics
 
@@ -90,7 +91,7 @@ Names and meanings are Kafka's; [Replication](../replication.md) says what follo
 [controller](settings.md#the-controller); where it has no `unclean.leader.election.enable`, that of the active
 controller holds.
 
-{table(("setting", "default", "unit", "it must be"), rows)}"""
+{table(("setting", "default", "unit", "it must be", "what it says"), rows)}"""
 
 
 def _unit(setting: TopicSetting) -> str:
@@ -103,7 +104,7 @@ def _may_be(setting: TopicSetting) -> str:
     """What the refusal of a value says that no setting can have."""
     try:
         topic_config({setting.value: "?"})
-    except InvalidTopicConfigError as refusal:
+    except InvalidConfigError as refusal:
         return str(refusal).partition("it must be ")[2].replace(str(LONG_MAX), "2^63 - 1")
     raise AssertionError(setting)
 

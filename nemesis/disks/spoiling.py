@@ -28,7 +28,8 @@ from replica.storage.clean_shutdown import FILE_NAME as CLEAN_FILE
 from replica.storage.directory import LOG_START_FILE, RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE
 from replica.storage.files import OS_FILES
 from replica.storage.meta_properties import FILE_NAME as IDENTITY_FILE
-from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE
+from replica.storage.quorum_state_file import QUORUM_STATE_FILE
+from replica.storage.recovery import EPOCH_FILE
 from replica.storage.segment import LOG_SUFFIX, base_offset_of
 from replica.storage.snapshots import snapshot_id_of
 from replica.storage.voter_files import QUORUM_VOTERS_FILE

@@ -140,6 +140,14 @@ def with_rot(climate: Climate, *, a_minute: float) -> Climate:
     return replace(climate, weather=weather, rate=max(ROT_RATE, climate.rate), appends=0.8, cluster=cluster)
 
 
+def with_failing_directories(climate: Climate, *, a_minute: float) -> Climate:
+    """The same climate where each broker has two log directories, of which one fails so often. Nothing else is lost."""
+    assert climate.cluster is not None, climate
+    weather = tuple(kind for kind in climate.weather if kind not in {DamageDisk, FailDisk})
+    cluster = replace(climate.cluster, directory_losses=a_minute, rot=0.0, disk_losses=0.0)
+    return replace(climate, weather=weather, cluster=cluster)
+
+
 def _maybe_with_rot(climate: Climate, dice: Random) -> Climate:
     """The same climate, perhaps with logs that rot, where others hold what they held and nothing else takes it."""
     cluster = climate.cluster

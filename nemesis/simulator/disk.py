@@ -18,13 +18,15 @@ from nemesis.disks.hindrance import Hindrance, together
 from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.rules.log import LogRules
 from replica.ids import Offset, ReplicaId, TopicPartition
-from replica.storage import BoundedFiles, LogConfig, LogTable, format_directory, open_directory
+from replica.storage import BoundedFiles, LogConfig, LogTable, MetaProperties, format_directory, open_directory
 from replica.storage.bounded_files import OPEN_MAX_LEAST
+from replica.storage.log_directories import topic_partition_of
+from replica.storage.log_dirs import format_log_dir
 from replica.voters import DIRECTORY_ID_BYTES, ReplicaKey, VoterSet, directory_id_of
 
 DATA = Path("/data")
 CLUSTER_ID = "simulated"
-LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_bytes_max=1 << 10)
+LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_bytes_max=5 << 10)
 """Small segments and a short tail in memory: a minute of a world must roll, and read from its disk."""
 OPEN_FILES_MAX = OPEN_MAX_LEAST
 """Fewer than there are segments: they are closed, and opened again."""
@@ -41,7 +43,12 @@ class NodeDisk:
         rules: LogRules | None = None,
         *,
         initial_voters: VoterSet,
+        log_dirs: int = 0,
     ) -> None:
+        self.log_dirs = tuple(Path(f"/disk{number}") for number in range(1, log_dirs + 1))
+        """Where partitions lie, each on a disk of its own; where there are none, all lies on one."""
+        self._failing_dir: Path | None = None
+        self._dirs_formatted = 0
         self.directory_id = directory_id_for(replica_id)
         """Of the disk that is there now."""
         self.key = ReplicaKey(replica_id, self.directory_id)
@@ -69,6 +76,34 @@ class NodeDisk:
             initial_voters=initial_voters,
             files=self.files,
         )
+        for path in self.log_dirs:
+            self._format_dir(path)
+
+    def _format_dir(self, path: Path) -> None:
+        self._dirs_formatted += 1
+        directory_id = directory_id_for(self._replica_id, self._dirs_formatted, "dir")
+        meta = MetaProperties(cluster_id=CLUSTER_ID, replica_id=self._replica_id, directory_id=directory_id)
+        format_log_dir(self.files, path, meta)
+
+    # --- log directories --------------------------------------------------------------------------------------------
+
+    def logs_in(self, path: Path) -> list[TopicPartition]:
+        """The logs in a log directory, as their folders are named: whether its disk fails or not."""
+        names = map(topic_partition_of, self.files.names(path))
+        return [log for log in names if log is not None]
+
+    def fail_dir(self, path: Path | None) -> None:
+        """Let every call to this log directory fail, until another one does, or none."""
+        self._failing_dir = path
+        self._apply_hindrances()
+
+    def replace_dir(self, path: Path) -> None:
+        """Put an empty disk in the place of that of a log directory, on which no process runs."""
+        self.rotten |= set(self.logs_in(path))
+        self.files.remove(path)
+        self._format_dir(path)
+
+    # --- what hinders it --------------------------------------------------------------------------------------------
 
     def wipe(self) -> None:
         """Put a new disk in its place, with another directory id: it has no vote until it is added."""
@@ -93,11 +128,13 @@ class NodeDisk:
     def _apply_hindrances(self) -> None:
         hindrance = together(self._hindrances.values())
         self.slow_factor = hindrance.slow_factor
-        self.files.is_full, self.files.fault = hindrance.is_full, _failing(hindrance.failing)
+        self.files.is_full = hindrance.is_full
+        self.files.fault = _failing(hindrance.failing, self._failing_dir)
 
     def open(self) -> LogTable:
         """Open the directory and recover its logs. Raises StorageError, or PowerLossError if the power goes."""
-        directory = open_directory(DATA, files=BoundedFiles(self.files, open_max=OPEN_FILES_MAX))
+        files = BoundedFiles(self.files, open_max=OPEN_FILES_MAX)
+        directory = open_directory(DATA, log_dirs=self.log_dirs, files=files)
         return LogTable.open(directory, self._logs, config=LOG_CONFIG, rules=self._rules)
 
     def endanger(self, operations: int) -> None:
@@ -154,16 +191,18 @@ class NodeDisk:
         ]
 
 
-def _failing(calls: Collection[str]) -> Callable[[str, Path], OSError | None] | None:
-    if not calls:
+def _failing(calls: Collection[str], below: Path | None) -> Callable[[str, Path], OSError | None] | None:
+    """These calls fail, and all below a log directory."""
+    if not calls and below is None:
         return None
 
     def fault(call: str, path: Path) -> OSError | None:
-        return OSError(errno.EIO, "Input/output error", str(path)) if call in calls else None
+        fails = call in calls or (below is not None and path.is_relative_to(below))
+        return OSError(errno.EIO, "Input/output error", str(path)) if fails else None
 
     return fault
 
 
-def directory_id_for(replica_id: ReplicaId, wiped: int = 0) -> str:
+def directory_id_for(replica_id: ReplicaId, before: int = 0, kind: str = "disk") -> str:
     """The directory id of a machine's disk after so many before it: 16 bytes that say just that."""
-    return directory_id_of((b"disk %d.%d" % (replica_id, wiped)).ljust(DIRECTORY_ID_BYTES))
+    return directory_id_of(f"{kind} {replica_id}.{before}".encode().ljust(DIRECTORY_ID_BYTES))

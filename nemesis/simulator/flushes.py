@@ -13,10 +13,12 @@ from nemesis.simulator.surroundings import Surroundings
 from replica.core import events as ev
 from replica.core.effects import StoreSnapshot
 from replica.ids import Offset, TopicPartition
-from replica.storage import LogStore, StorageError
+from replica.storage import FailedDirectoryError, LogStore, LogTable, StorageError
 
 if TYPE_CHECKING:
     from nemesis.simulator.node import Node
+
+RECOVERY_POINT_MS = 5_000
 
 
 class Flushes:
@@ -69,6 +71,9 @@ class Flushes:
             store.flush()
         except PowerLossError:
             self._node.lose_power()
+        except FailedDirectoryError as failure:
+            self.forget(log)
+            self._node.on_directory_failed(failure)
         except StorageError as error:
             self._node.submit(ev.StorageFailed(reason=str(error)))
         else:
@@ -85,6 +90,23 @@ class Flushes:
         if wanted > end_offset:
             self.request(log, wanted)
         self._node.submit(ev.Flushed(topic_partition=log, end_offset=end_offset))
+
+    def checkpoint_later(self, opened: LogTable) -> None:
+        """Note how far each log is flushed after a while, and again and again."""
+        self._node.after_ms(RECOVERY_POINT_MS, lambda: self._checkpoint(opened))
+
+    def _checkpoint(self, opened: LogTable) -> None:
+        try:
+            opened.checkpoint_recovery_points()
+        except PowerLossError:
+            self._node.lose_power()
+        except FailedDirectoryError as failure:
+            self.checkpoint_later(opened)
+            self._node.on_directory_failed(failure)
+        except StorageError as error:
+            self._node.submit(ev.StorageFailed(reason=str(error)))
+        else:
+            self.checkpoint_later(opened)
 
     def store(self, effect: StoreSnapshot) -> None:
         """Store a snapshot after a while, unless another is installed or the process ends before that.

@@ -15,6 +15,7 @@ from nemesis.disks.simulated_files import PowerLossError
 from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.flushes import Flushes
+from nemesis.simulator.losses import Loss, Losses
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.steps import Crash, Step, clause_of
 from nemesis.simulator.surroundings import Surroundings
@@ -30,6 +31,7 @@ from replica.storage import (
     Answer,
     CorruptLogError,
     DamagedLogError,
+    FailedDirectoryError,
     LogStore,
     LogTable,
     StorageEffect,
@@ -44,7 +46,6 @@ STOP_GRACE_MS, STOP_WAITS_MAX = 200, 15
 """How long a graceful stop waits after the resignation, and how often so long for a broker's leave to go."""
 UNIX_MS = 1_700_000_000_000
 """What the wall clock shows when a world begins."""
-RECOVERY_POINT_MS = 5_000
 
 
 class Node:
@@ -71,10 +72,9 @@ class Node:
         self._world = world
         self._open: LogTable | None = None
         self._recovery_points: Mapping[TopicPartition, Offset] = {}
-        self._errors_before = 0
+        self.losses = Losses(self)
         self._answers: dict[CallId, Mapping[TopicPartition, bytes]] = {}
         self._answered: list[CallId] = []
-        self._damaged: list[ev.LogDamaged] = []
         self._replies: dict[CallId, OnReply] = {}
         self._last_call = CallId(0)
         self._inbox: list[ev.Event] = []
@@ -129,7 +129,8 @@ class Node:
         """Open the disk and let a process begin; whether it did. The power may go while it opens."""
         assert self.core is None, self.replica_id
         files = self.disk.files
-        cut_before, self._errors_before = files.cut_bytes, files.errors_returned
+        cut_before = files.cut_bytes
+        self.losses.begin()
         try:
             self._open = self.disk.open()
         except PowerLossError:
@@ -145,14 +146,16 @@ class Node:
         self.core = self._world.new_core(self, self._open)
         for found in self.recovered.values():
             if found.damage is not None:
-                self.check_provoked(found.damage)
+                self.losses.check_provoked(found.damage)
         # A cut that was broken off may have taken everything, or nothing: what is there now is there.
         there = {log: store.flushed_end_offset for log, store in self.stores.items()}
         self.flushed_end |= {log: max(end, self.flushed_end.get(log, Offset(0))) for log, end in there.items()}
         self._world.on_boot(self, files.cut_bytes - cut_before)
         self.flushed_end = {log: there.get(log, self.flushed_end.get(log, Offset(0))) for log in self.recovered}
-        self.after_ms(RECOVERY_POINT_MS, self._checkpoint)
-        self.submit(ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS))
+        self._flushes.checkpoint_later(self._open)
+        started = ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS)
+        for event in (started, *self._open.failed_at_start()):
+            self.submit(event)
         return True
 
     def kill(self, cause: str = "kill") -> None:
@@ -224,23 +227,12 @@ class Node:
             self.disk.lose_power()
         self.core, self._open, self._timer_us = None, None, None
         self.paused_by.clear()
-        self._replies, self._inbox, self._damaged, self._stalled = {}, [], [], []
+        self._replies, self._inbox, self._stalled = {}, [], []
         self.requests.clear()
         self._lanes = Lanes()
         self.slow_lanes.clear()
         self._flushes.forget_all()
         self._world.on_down(self, crash)
-
-    def _checkpoint(self) -> None:
-        assert self._open is not None, self.replica_id
-        try:
-            self._open.checkpoint_recovery_points()
-        except PowerLossError:
-            self.lose_power()
-        except StorageError as error:
-            self.submit(ev.StorageFailed(reason=str(error)))
-        else:
-            self.after_ms(RECOVERY_POINT_MS, self._checkpoint)
 
     def after_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Do something later, unless the process has ended by then."""
@@ -305,8 +297,8 @@ class Node:
         self._tell_of_damage()
 
     def _tell_of_damage(self) -> None:
-        while self._damaged and self.core is not None:
-            self._step(self._damaged.pop(0))
+        while self.core is not None and (lost := self.losses.take()) is not None:
+            self._step(lost)
 
     # --- lanes ------------------------------------------------------------------------------------------------------
 
@@ -368,26 +360,20 @@ class Node:
         """Tell of the step, and forget the calls that it answered."""
         if isinstance(event, ev.StorageFailed):
             self.storage_failed = True
-            self.check_provoked(event.reason)
-        pending = self._lanes.pending
+            self.losses.check_provoked(event.reason)
+        pending, lost = self._lanes.pending, self.losses.logs
         step = Step(
             event=event,
             effects=tuple(done),
             answers=self._answers,
             interrupted=interrupted,
             is_whole=is_whole and not self.storage_failed,
-            pending=pending.union(damaged.topic_partition for damaged in self._damaged) if self._damaged else pending,
+            pending=pending | lost if lost else pending,
         )
         self._world.on_step(self, step)
         for call_id in self._answered:
             del self.requests[call_id]
         self._answered, self._answers = [], {}
-
-    def check_provoked(self, reason: str) -> None:
-        """Storage fails where the disk failed or rots, and nowhere else."""
-        provoked = self.disk.files.errors_returned > self._errors_before or self.disk.is_damaged or self.disk.rotten
-        if not provoked and not self.disk.is_lying:
-            raise BrokenInvariantError("unprovoked-storage-failure", f"replica {self.replica_id}: {reason}")
 
     def _maybe_perform(self, effect: fx.Effect, done: list[fx.Effect]) -> None:
         """Perform an effect, unless its log turns out to be damaged; ``done`` takes what was done."""
@@ -395,7 +381,11 @@ class Node:
         try:
             self._perform(effect)
         except DamagedLogError as damage:
-            self._on_damaged(damage)
+            self._on_lost(damage)
+        except FailedDirectoryError as failure:
+            self._on_lost(failure)
+            step = Step(event=None, effects=(), answers={}, interrupted=effect, is_whole=False)
+            self._world.on_step(self, step)  # Some of it may be done.
         else:
             done.append(effect)
 
@@ -410,14 +400,15 @@ class Node:
                 answer = self._open.perform(effect)
                 assert isinstance(answer, Answer), effect
                 for damage in answer.damage:
-                    self._on_damaged(damage)
+                    self._on_lost(damage)
                 self._answers[effect.call_id] = answer.records
                 self._reply(effect.call_id, answer.response)
             case fx.StoreSnapshot():
                 self._flushes.store(effect)
             case fx.Flush():
-                self._flushes.request(effect.topic_partition, effect.end_offset)
-            case fx.Halt():
+                if effect.topic_partition in self.stores:  # Its disk may have refused to make it.
+                    self._flushes.request(effect.topic_partition, effect.end_offset)
+            case fx.Halt() | fx.ApplySettings():
                 pass
             case _:
                 self._store(effect)
@@ -445,7 +436,9 @@ class Node:
         except DamagedLogError:
             self.flushed_end = flushed_before  # Nothing was cut.
             raise
-        if isinstance(effect, fx.DeleteLog | fx.ReplaceLog):  # Where the power goes before, what rots is still there.
+        if isinstance(
+            effect, fx.DeleteLog | fx.ReplaceLog | fx.CreateLog
+        ):  # Where the power goes before, what rots is still there.
             self.disk.rotten.discard(effect.topic_partition)
         if isinstance(effect, fx.CreateLog | fx.ReplaceLog | fx.StartLogAt | fx.InstallSnapshot):
             self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset
@@ -463,16 +456,26 @@ class Node:
 
         self.after_ms(self._world.report_us(self) / US_PER_MS, hand_over)
 
-    def _on_damaged(self, damage: DamagedLogError) -> None:
-        self.check_provoked(str(damage))
-        if not self._lanes.is_going(log := damage.topic_partition):
-            self._damaged.append(ev.LogDamaged(topic_partition=log, offset=damage.offset, reason=str(damage)))
+    def on_directory_failed(self, failure: FailedDirectoryError) -> None:
+        """Let the process hear that the disk of a log directory has refused."""
+        self._on_lost(failure)
+        if self.is_paused:
+            self._stalled.append(self._tell_of_damage)
+        else:
+            self._tell_of_damage()
+            self._arm_timer()
+
+    def _on_lost(self, loss: Loss) -> None:
+        assert self._open is not None, self.replica_id
+        is_going = isinstance(loss, DamagedLogError) and self._lanes.is_going(loss.topic_partition)
+        self.losses.note(loss, self._open, is_going=is_going)
 
     def _reply(self, call_id: CallId, response: Response) -> None:
         if call_id not in self._replies:
             raise BrokenInvariantError("answered-twice", f"replica {self.replica_id} answers call {call_id} again")
         self._answered.append(call_id)
-        self._replies.pop(call_id)(response)
+        assert self._open is not None, self.replica_id
+        self._replies.pop(call_id)(self._open.told(self.requests[call_id], response))
 
     # --- the timer --------------------------------------------------------------------------------------------------
 

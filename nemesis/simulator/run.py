@@ -36,6 +36,7 @@ from nemesis.simulator.common_seeds import (
     with_refusals,
     with_slow_lanes,
 )
+from nemesis.simulator.directory_loss import DirectoryLoss
 from nemesis.simulator.disk_loss import DiskLoss
 from nemesis.simulator.final_logs import log_rows
 from nemesis.simulator.group_census import GroupCensus
@@ -271,12 +272,13 @@ class _Simulation:
             detail={"leader_id": election.leader_id, "isr": election.isr, "elr": election.elr},
         )
 
-    def _new_rot(self) -> Rot | None:
+    def _new_rot(self) -> Rot | DirectoryLoss | None:
         cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} rot")
-        if cluster is None or not cluster.rot:
+        if cluster is None or not (cluster.rot or cluster.directory_losses):
             return None
         assert self._partitions is not None, cluster
-        return Rot(self.world, cluster, self.record, dice, partitions=self._partitions)
+        kind = Rot if cluster.rot else DirectoryLoss
+        return kind(self.world, cluster, self.record, dice, partitions=self._partitions)
 
     def run(self) -> Run:
         """All phases, or as many as there are before something breaks."""
@@ -299,18 +301,10 @@ class _Simulation:
 
     def _break_and_use(self) -> None:
         self.world.start_all()
-        if self.administrator is not None:
-            self.administrator.start()
-        if self.passing_topic is not None:
-            self.passing_topic.start()
-        if self.disk_loss is not None:
-            self.disk_loss.start()
-        if self.rot is not None:
-            self.rot.start()
-        if self.reassigner is not None:
-            self.reassigner.start()
-        if self.voters is not None:
-            self.voters.start()
+        meddlers = (self.administrator, self.passing_topic, self.disk_loss, self.rot, self.reassigner, self.voters)
+        for meddler in meddlers:
+            if meddler is not None:
+                meddler.start()
         self.refusals.start()
         self.clients.start()
         self.injector.put_down(self._schedule)

@@ -34,6 +34,7 @@ from replica.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.replica import Replica
 from replica.core.rules import Rules
@@ -42,6 +43,8 @@ from replica.storage import CorruptCheckpointError, CorruptLogError, LogTable, S
 from replica.voters import Voter, VoterSet
 
 LOG = TopicPartition("log", 0)
+LOG_DIRS = 2
+"""How many log directories a machine has in a world that loses such."""
 REFUSED_START_MS = 1000
 """How long a supervisor waits at least when the storage would not open."""
 PERIL_WEIGHT = 10
@@ -117,10 +120,18 @@ class World:
         drift_ppm = self.climate.drift_ppm
         clock = NodeClock(offset_ms=dice.randrange(1_000_000), drift_ppm=dice.randint(-drift_ppm, drift_ppm))
         initial_voters = initial_voters_of(self.base_voters, replica_id)
-        disk = NodeDisk(replica_id, self.logs, dice, self._rules(), initial_voters=initial_voters)
+        disk = NodeDisk(
+            replica_id, self.logs, dice, self._rules(), initial_voters=initial_voters, log_dirs=self.log_dirs
+        )
         if self.climate.lying:
             disk.lie(lambda: dice.random() < self.climate.lying)
         return Node(replica_id, self, disk, clock, dice)
+
+    @property
+    def log_dirs(self) -> int:
+        """How many log directories each machine has: with none, all is on one disk."""
+        cluster = self.climate.cluster
+        return LOG_DIRS if cluster is not None and cluster.directory_losses else 0
 
     @property
     def base_voters(self) -> VoterSet:
@@ -293,6 +304,7 @@ class World:
                 identity=self._identity(node, opened),
                 broker=self._broker,
                 controller=None if cluster is None else cluster.controller_config,
+                initial_level=NEWEST_LEVEL if cluster is not None and cluster.setting_changes else FIRST_LEVEL,
             ),
             logs=opened.recovered,
             random=Random(f"{self._seed} core {node.replica_id} {node.incarnation}"),
@@ -372,7 +384,7 @@ class World:
         elif isinstance(error, _LOST) and not node.is_retired:
             raise BrokenInvariantError("flushed-data-lost", f"replica {node.replica_id}: {error}")
         else:
-            node.check_provoked(str(error))
+            node.losses.check_provoked(str(error))
         self._supervise(node, at_least_ms=REFUSED_START_MS)
 
 

@@ -13,8 +13,11 @@ from replica.cli.acl import acl
 from replica.cli.certs import certs
 from replica.cli.cluster import health, status
 from replica.cli.config import config
+from replica.cli.config_cluster import quota
 from replica.cli.disk import dump_log
-from replica.cli.format import format_data_directory, random_id
+from replica.cli.features import features
+from replica.cli.format import format_data_directory, format_log_directories, random_id
+from replica.cli.group import group
 from replica.cli.help import Group, example
 from replica.cli.kv import kv
 from replica.cli.quorum import quorum
@@ -26,9 +29,9 @@ from replica.cli.topic import cluster, partition, topic
 
 SECTIONS = {
     "Records and topics": ("produce", "consume", "offsets", "topic", "partition"),
-    "Keys and values": ("kv",),
-    "The cluster": ("cluster", "quorum", "acl", "status", "top", "health"),
-    "A replica and its disk": ("certs", "random-id", "format", "config", "start", "dump-log"),
+    "Keys and values": ("kv", "group"),
+    "The cluster": ("cluster", "quorum", "acl", "quota", "features", "status", "top", "health"),
+    "A replica and its disk": ("certs", "random-id", "format", "format-log-dir", "config", "start", "dump-log"),
 }
 
 
@@ -50,6 +53,7 @@ def main() -> None:
 
 
 main.add_command(format_data_directory)
+main.add_command(format_log_directories)
 main.add_command(random_id)
 main.add_command(certs)
 main.add_command(config)
@@ -64,8 +68,11 @@ main.add_command(produce)
 main.add_command(consume)
 main.add_command(offsets)
 main.add_command(kv)
+main.add_command(group)
 main.add_command(quorum)
 main.add_command(acl)
+main.add_command(quota)
+main.add_command(features)
 main.add_command(dump_log)
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -176,6 +177,18 @@ def _cell(value: Any) -> str:
 def text(content: bytes) -> str:
     """Bytes for a terminal or for JSON; what is no UTF-8 is escaped."""
     return content.decode(errors="backslashreplace")
+
+
+def release() -> str:
+    """Which version of the software this is."""
+    from importlib.metadata import version
+
+    return version("highwater-log")
+
+
+def time_of(since_1970_ms: int) -> str:
+    """A time of day for people, to the second, in UTC."""
+    return datetime.fromtimestamp(since_1970_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
 
 
 def settings(entries: Sequence[str], option: str) -> dict[str, str]:

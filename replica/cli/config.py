@@ -14,22 +14,31 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from replica.cli.client import as_table, output_option
+from replica.cli.client import as_table, output_option, timeout_option
+from replica.cli.config_cluster import describe_config, dynamic_settings, set_config, unset_config
 from replica.cli.config_file import config_option, file_of, read_settings, settings_of, use_settings
 from replica.cli.config_setting import Setting
 from replica.cli.help import Command, Group, example
 from replica.cli.start import sections, server_options_from, settings
 from replica.cli.tls import given_files
+from replica.core.settings import SETTINGS
 
 Row = dict[str, Any]
 
+DYNAMIC = "dynamic"
+"""The origin of what a running broker is told."""
 PLACES = {"data_dir": "data", "listen": "127.0.0.1:0"}
 """What stands for those settings that a file may leave to options."""
 
 
 @click.group(cls=Group)
 def config() -> None:
-    """Show what a replica would be started with, and check files of settings."""
+    """Show what a replica would be started with, check files of settings, and change settings of running brokers."""
+
+
+config.add_command(set_config)
+config.add_command(unset_config)
+config.add_command(describe_config)
 
 
 @config.command("check", epilog=example("replica config check replica.toml"))
@@ -85,18 +94,25 @@ def _relaxed(setting: Setting) -> Setting:
     "show",
     cls=Command,
     params=[config_option(), *map(_relaxed, settings())],
-    sections={"This command": ["origin", "output"], **sections()},
-    epilog=example("replica config show --config replica.toml --origin", "replica config show --format json"),
+    sections={"This command": ["origin", "broker", "bootstrap", "timeout_ms", "output"], **sections()},
+    epilog=example("replica config show --config replica.toml --origin", "replica config show --broker 1 --origin"),
 )
 @click.option("--origin", is_flag=True, help="Show where each value comes from.")
+@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="Ask the cluster what this broker is told.")
+@click.option("--bootstrap", multiple=True, metavar="HOST:PORT", envvar="REPLICA_BOOTSTRAP", help="Whom to ask then.")
+@timeout_option
 @output_option
-def show(origin: bool, output: str, **_: Any) -> None:
+def show(origin: bool, broker: int | None, bootstrap: tuple[str, ...], timeout_ms: int, output: str, **_: Any) -> None:
     """Print all settings, and where they come from.
 
     They are those that `replica start` would have with these options in this environment. Options count for more than
-    the environment, that for more than the file of --config, and that for more than defaults.
+    the environment, that for more than the file of --config, and that for more than defaults. With --broker, what the
+    cluster tells a running broker counts for more than all of them (`replica config set`).
     """
-    rows = list(_rows(click.get_current_context()))
+    if broker is not None and not bootstrap:
+        raise click.UsageError("what a broker is told the cluster knows: give --bootstrap")
+    told = {} if broker is None else dynamic_settings(broker, bootstrap, timeout_ms)
+    rows = [_told(row, *told.get(row["setting"].replace("-", "_"), ())) for row in _rows(click.get_current_context())]
     if output == "json":
         hidden = () if origin else ("origin", "place")
         click.echo(json.dumps([{name: row[name] for name in row if name not in hidden} for row in rows], indent=2))
@@ -104,9 +120,18 @@ def show(origin: bool, output: str, **_: Any) -> None:
     click.echo(as_table([_cells(row, origin) for row in rows]))
 
 
+def _told(row: Row, text: str | None = None, place: str | None = None) -> Row:
+    """The same, or what the cluster says instead."""
+    if text is None:
+        return row
+    name = row["setting"].replace("-", "_")
+    return row | {"value": SETTINGS[name].read(name, text), "origin": DYNAMIC, "place": place}
+
+
 def _cells(row: Row, origin: bool) -> Row:
     value = str(row["value"]).lower() if isinstance(row["value"], bool) else row["value"]
-    place = row["origin"] if row["place"] is None else f"{row['origin']} {row['place']}"
+    comma = "," if row["origin"] == DYNAMIC else ""
+    place = row["origin"] if row["place"] is None else f"{row['origin']}{comma} {row['place']}"
     return {"setting": row["setting"], "value": value} | ({"origin": place} if origin else {})
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from replica.core.setting_kinds import UpdateMode
+
 SHOWN_MAX = 80
 """Characters of a value that an error repeats."""
 NUMBER_MAX = 1 << 64
@@ -26,6 +28,7 @@ class Setting(click.Option):
 
     ``unit`` says what is counted, or what kind of thing it is. ``may_be`` says in words what an option may be whose
     type does not say it. ``holds`` is what holds where nothing is given: several values where parts differ in it.
+    ``mode`` is how it is changed once replicas run.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class Setting(click.Option):
         unit: str,
         may_be: str = "",
         holds: Sequence[Any] = (),
+        mode: UpdateMode = UpdateMode.READ_ONLY,
         **attributes: Any,
     ) -> None:
         key = next(name for name in param_decls if name.startswith("--")).partition("/")[0].removeprefix("--")
@@ -43,6 +47,7 @@ class Setting(click.Option):
         super().__init__(param_decls, envvar=self.variable, **attributes)
         self.unit = unit
         self.holds = tuple(holds)
+        self.mode = mode
         self._may_be = may_be
 
     @property

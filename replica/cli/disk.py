@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from replica.cli.client import time_of
 from replica.cli.help import example
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def dump_log(file: Path, records: bool | None) -> None:
     """Print the batches of a segment FILE: offsets, epochs, producers and whether the CRC is right.
 
     Of a producer snapshot (*.snapshot), the producers and their newest batches; of a state machine's (*.checkpoint),
-    what it is of and how much it holds, and of the metadata's the records. Exits with 1 if the file is damaged.
+    what it is of and how much it holds, and of the metadata's the records; of a group's back-up (*.backup), that and
+    where it is from. Exits with 1 if the file is damaged.
     """
     from replica.storage import StorageError
     from replica.storage.dump import dump_segment
@@ -38,7 +40,7 @@ def dump_log(file: Path, records: bool | None) -> None:
     if file.suffix == ".snapshot":
         _print_snapshot(file)
         return
-    if file.suffix == ".checkpoint":
+    if file.suffix in (".checkpoint", ".backup"):
         _print_state(file)
         return
     is_metadata = _is_of_metadata(file)
@@ -76,13 +78,21 @@ def _print_snapshot(file: Path) -> None:
 def _print_state(file: Path) -> None:
     from replica.core.quorum.snapshot_header import split_snapshot
     from replica.machines.machine import CorruptSnapshotError
+    from replica.storage import StorageError
+    from replica.storage.group_backup import read_backup
 
     try:
-        voters, content = split_snapshot(file.read_bytes())
+        backup = read_backup(file) if file.suffix == ".backup" else None
+        voters, content = split_snapshot(file.read_bytes() if backup is None else backup.snapshot)
         lines = _lines_of_metadata(file, content) if _is_of_metadata(file) else _lines_of_machine(content)
-    except (CorruptSnapshotError, OSError) as error:
+    except (CorruptSnapshotError, StorageError, OSError) as error:
         click.echo(f"error: {error}")
         sys.exit(1)
+    if backup is not None:
+        click.echo(
+            f"group: {backup.group} cluster: {backup.cluster_id} machine: {backup.machine} release: {backup.release} "
+            f"taken: {time_of(backup.taken_ms)}"
+        )
     click.echo("\n".join(lines))
     click.echo(f"  {_voters_line(voters.latest)}")
 

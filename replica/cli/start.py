@@ -15,20 +15,20 @@ from dataclasses import fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.bounds import TEXT_BYTES_MAX
+from replica.bounds import REQUEST_BYTES_MAX, TEXT_BYTES_MAX
 from replica.cli.access import access_from, access_settings
 from replica.cli.config_file import config_option
 from replica.cli.config_setting import Setting
 from replica.cli.help import Command, Sections, example
 from replica.cli.tls import tls_files
 from replica.core.config import InvalidConfigError
-from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
-from replica.server.settings import NUMBERS, PARTS, SEGMENT_BYTES_MAX, Part
+from replica.core.setting_kinds import Kind, Number, Switch
+from replica.core.settings import NUMBERS, PARTS, SEGMENT_BYTES_MAX, SETTINGS, Part
+from replica.rpc.channels import CONNECTIONS_MAX
 
 if TYPE_CHECKING:
     from replica.core.rules import Rules
@@ -37,20 +37,6 @@ if TYPE_CHECKING:
     from replica.storage import Files
 
 ADDRESS = "HOST:PORT"
-
-_SAYS: Mapping[str, str] = MappingProxyType(
-    {
-        "log_flush": "fsync: flush before acknowledging acks=all. os: let the system flush when it pleases; a power "
-        "loss of several brokers at once can then lose acknowledged records.",
-        "unclean_leader_election_enable": "Let a replica lead that is not in sync, where no other can: loses records.",
-        "auto_leader_rebalance_enable": "Give partitions back to their preferred leaders.",
-        "elr_enable": "Remember who was in sync when fewer than the minimum were left, and may lead (KIP-966).",
-        "group_auto_leader_rebalance_enable": "Let each group be led by its preferred replica; the groups take turns.",
-        "group_lease_reads": "Let leaders of groups answer by lease: on every replica, or on none. Switch it on while "
-        "all are stopped.",
-    }
-)
-"""What those parameters of the core do that are no numbers."""
 
 
 def start_command(
@@ -119,6 +105,7 @@ def server_options_from(values: Mapping[str, Any], *, files_are_read: bool = Tru
             "dial": parse_entries(values["dial"]),
             "roles": _roles_from(values["roles"]),
             "groups": parse_groups(values["group"]),
+            "log_dirs": tuple(map(Path, values["log_dir"])),
             "tls": tls_files(are_read=files_are_read, with_token=False),
             "access": access_from(values),
         }
@@ -173,7 +160,14 @@ def _number(name: str, default: int) -> Setting:
         default=default,
         show_default=True,
         help=number.says,
+        mode=number.mode,
     )
+
+
+def _limit(name: str) -> Setting:
+    """A number that there is none of unless it is given."""
+    number = NUMBERS[name.replace("-", "_")]
+    return _setting(name, type=click.IntRange(number.least, number.most), unit=number.unit, help=number.says)
 
 
 def _text(name: str, says: str) -> Setting:
@@ -190,12 +184,18 @@ def _server_settings() -> list[Setting]:
             may_be="a folder",
             help="Formatted by `replica format`.",
         ),
+        _table(
+            "log-dir",
+            "Put partitions here, on a disk of its own, and not into --data-dir; several.",
+            "path",
+            "each a folder of its own",
+        ),
         *_addresses(),
         _absent(
             "--tls-client-auth/--no-tls-client-auth",
             "switch",
             [True],
-            "With `replica --tls-ca-file`: let nobody in without a certificate that is believed.",
+            Switch("With `replica --tls-ca-file`: let nobody in without a certificate that is believed."),
             show_default="--tls-client-auth",
             show_envvar=True,
         ),
@@ -209,7 +209,8 @@ def _server_settings() -> list[Setting]:
             show_default=True,
             unit="word",
             holds=("info",),
-            help="One line per step at debug.",
+            help=SETTINGS["log_level"].says,
+            mode=SETTINGS["log_level"].mode,
         ),
         *_server_numbers(),
     ]
@@ -261,12 +262,10 @@ def _addresses() -> list[Setting]:
 
 def _identity() -> list[Setting]:
     """Which replica this is, or must be."""
-    number = NUMBERS["replica_id"]
-    bounds = click.IntRange(number.least, number.most)
     return [
         _text("rack", "Where this broker stands."),
         _text("cluster-id", "Refuse a data directory of another cluster."),
-        _setting("replica-id", type=bounds, unit=number.unit, help=number.says),
+        _limit("replica-id"),
     ]
 
 
@@ -276,6 +275,11 @@ def _server_numbers() -> list[Setting]:
         _number("client-calls-max", 4096),
         _number("producer-ids-per-hour", 4000),
         _number("connections-max", CONNECTIONS_MAX),
+        _limit("connections-per-address-max"),
+        _limit("memory-bytes-max"),
+        _limit("producer-byte-rate"),
+        _limit("consumer-byte-rate"),
+        _limit("request-rate"),
         _number("request-bytes-max", REQUEST_BYTES_MAX),
         _number("connection-answer-bytes-max", 32 << 20),
         _number("answer-bytes-max", 1 << 30),
@@ -300,16 +304,16 @@ def _core_settings() -> list[Setting]:
 def _core_setting(name: str, defaults: Sequence[Any]) -> Setting:
     """Make the option of one parameter: absent unless given, because the parts may differ in their defaults."""
     dashed, default = name.replace("_", "-"), defaults[0]
+    kind = SETTINGS[name]
     if isinstance(default, bool):
         shown = f"--{dashed}" if default else f"--no-{dashed}"
-        return _absent(f"--{dashed}/--no-{dashed}", "switch", defaults, _SAYS[name], show_default=shown)
-    if isinstance(default, StrEnum):
-        words = click.Choice([choice.value for choice in type(default)])
-        return _absent(f"--{dashed}", "word", [default.value], _SAYS[name], type=words)
-    number = NUMBERS[name]
-    return _absent(f"--{dashed}", number.unit, defaults, number.says, type=click.IntRange(number.least, number.most))
+        return _absent(f"--{dashed}/--no-{dashed}", "switch", defaults, kind, show_default=shown)
+    if isinstance(kind, Number):
+        return _absent(f"--{dashed}", kind.unit, defaults, kind, type=click.IntRange(kind.least, kind.most))
+    words = click.Choice([choice.value for choice in type(default)])
+    return _absent(f"--{dashed}", "word", [default.value], kind, type=words)
 
 
-def _absent(declared: str, unit: str, holds: Sequence[Any], says: str, **attributes: Any) -> Setting:
-    attributes = {"show_default": ", ".join(map(str, holds))} | attributes
-    return Setting([declared], default=None, unit=unit, holds=holds, help=says, **attributes)
+def _absent(declared: str, unit: str, holds: Sequence[Any], kind: Kind, **attributes: Any) -> Setting:
+    attributes = {"show_default": ", ".join(map(str, holds)), "mode": kind.mode} | attributes
+    return Setting([declared], default=None, unit=unit, holds=holds, help=kind.says, **attributes)

@@ -113,7 +113,8 @@ def summary_of(before: Sequence[Page], now: Sequence[Page]) -> str:
             ("replica_leader_count", "partitions led"),
             ("replica_under_replicated_partitions", "under-replicated"),
             ("replica_under_min_isr_partition_count", "under min ISR"),
-            ("replica_offline_replica_count", "damaged"),
+            ("replica_offline_replica_count", "damaged or on failed disks"),
+            ("replica_offline_log_directory_count", "failed log directories"),
         )
     )
     answered = f"{sum(page.failure is None for page in now)} of {len(now)} pages read"

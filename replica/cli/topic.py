@@ -18,8 +18,10 @@ from replica.cli.client import (
     with_admin,
 )
 from replica.cli.help import Group, example
+from replica.cli.replace_broker import replace_broker
+from replica.cli.topic_backup import topic_backup, topic_restore
 from replica.cli.topic_reassign import reassign, reassignments, replica_ids
-from replica.cli.topic_waiting import ReplicaEnds, replica_ends, waiting_lines
+from replica.cli.topic_waiting import ReplicaEnds, offline_line, offline_replicas, replica_ends, waiting_lines
 from replica.ids import OFFSET_MAX, ReplicaId
 
 if TYPE_CHECKING:
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def topic() -> None:
-    """Create, show, change, move and delete topics."""
+    """Create, show, change, move, back up and delete topics."""
 
 
 topic.add_command(reassign)
 topic.add_command(reassignments)
+topic.add_command(topic_backup)
+topic.add_command(topic_restore)
 
 
 @topic.command(
@@ -97,22 +101,33 @@ def topic_list(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None
 def topic_describe(name: str, bootstrap: tuple[str, ...], output: str, timeout_ms: int) -> None:
     """Show the settings of the topic NAME, and of each partition its leader and replicas.
 
-    Of a partition that waits for an operator to choose who leads: what each of its replicas has.
+    Of a partition that waits for an operator to choose who leads: what each of its replicas has. Of one that lacks
+    replicas in sync: on which of them its log cannot be used.
     """
 
-    async def describe(admin: Admin) -> tuple[TopicImage, ReplicaEnds]:
+    async def describe(admin: Admin) -> tuple[TopicImage, ReplicaEnds, dict[int, list[int]]]:
         image = await admin.describe_topic(name)
-        return image, await replica_ends(admin, image, timeout_ms)
+        ends = await replica_ends(admin, image, timeout_ms)
+        return image, ends, await offline_replicas(admin, image, timeout_ms)
 
-    image, ends = with_admin(bootstrap, timeout_ms, describe)
+    image, ends, offline = with_admin(bootstrap, timeout_ms, describe)
     partitions = _partition_rows(image)
     if output == "json":
-        rows = [{**row, "waits_for_operator": ends.get(row["partition"])} for row in partitions]
+        rows = [
+            {
+                **row,
+                "offline_replicas": offline.get(row["partition"], []),
+                "waits_for_operator": ends.get(row["partition"]),
+            }
+            for row in partitions
+        ]
         show([{**_topic_row(image), "partitions": rows}], output)
         return
     configs = ", ".join(f"{setting}={value}" for setting, value in sorted(image.configs.items()))
     click.echo(f"{name}: id {image.topic_id}, {len(partitions)} partitions, {configs or 'default settings'}\n")
     show(partitions, output)
+    for number, replicas in offline.items():
+        click.echo(f"\n{offline_line(name, number, replicas)}")
     for number in ends:
         click.echo("\n" + "\n".join(waiting_lines(name, number, image.partitions[number], ends)))
 
@@ -215,7 +230,7 @@ def elect_leader(
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Look at the cluster, and forget brokers that are gone."""
+    """Look at the cluster, replace brokers, and forget those that are gone."""
 
 
 @cluster.command("describe", epilog=example("replica cluster describe"))
@@ -234,6 +249,9 @@ def cluster_describe(bootstrap: tuple[str, ...], output: str, timeout_ms: int) -
     )
     click.echo()
     show(brokers, output)
+
+
+cluster.add_command(replace_broker)
 
 
 @cluster.command("unregister", epilog=example("replica cluster unregister --broker-id 4"))

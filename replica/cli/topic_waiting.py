@@ -1,4 +1,4 @@
-"""What ``replica topic describe`` says of partitions that wait for an operator: what each replica has.
+"""What ``replica topic describe`` asks the replicas of partitions that wait for an operator, or lack replicas in sync.
 
 Owns the words. A replica's log is told as it says itself: the epoch of its last record, and where it ends. Whose epoch
 is the highest, and of those whose log is the longest, lacks nothing that any of the others has of what is committed.
@@ -39,10 +39,42 @@ async def replica_ends(admin: Admin, image: TopicImage, timeout_ms: int) -> Repl
     return {number: _rows(found) for number, found in zip(waiting, described, strict=True)}
 
 
+async def offline_replicas(admin: Admin, image: TopicImage, timeout_ms: int) -> dict[int, list[int]]:
+    """Name the replicas that are not in sync because their logs cannot be used, by partition, by their own word."""
+    import asyncio
+
+    from replica.errors import ErrorCode
+    from replica.ids import TopicPartition
+
+    lacking = {
+        number: missing
+        for number, of in sorted(image.partitions.items())
+        if (missing := [replica for replica in of.replicas if of.leader_id is None or replica not in of.isr])
+    }
+    described = await asyncio.gather(
+        *(
+            admin.describe_replicas(TopicPartition(image.name, number), replicas, timeout_ms=timeout_ms)
+            for number, replicas in lacking.items()
+        )
+    )
+    found = {
+        number: [int(replica) for replica, told in each.items() if told.error is ErrorCode.KAFKA_STORAGE_ERROR]
+        for number, each in zip(lacking, described, strict=True)
+    }
+    return {number: replicas for number, replicas in found.items() if replicas}
+
+
+def offline_line(name: str, number: int, replicas: list[int]) -> str:
+    """Say where the log of a partition cannot be used."""
+    where = ", ".join(map(str, replicas))
+    return f"{name}-{number} is offline on {where}: its log there is damaged, or its log directory has failed"
+
+
 def _rows(described: Mapping[ReplicaId, DescribeReplicaResponse]) -> list[dict[str, Any]]:
     return [
         {"replica_id": replica_id, "last_epoch": _last_epoch(replica), "log_end_offset": replica.log_end_offset}
         for replica_id, replica in described.items()
+        if replica.log_end_offset is not None
     ]
 
 

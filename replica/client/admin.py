@@ -19,6 +19,8 @@ from replica.client.connections import Closing, Connections
 from replica.client.controller_calls import ControllerCalls
 from replica.client.failures import AdminError, NotAuthorizedError, UnknownTopicError
 from replica.core.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterTopicRequest,
@@ -33,6 +35,10 @@ from replica.core.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
     DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
     DescribeReplicaRequest,
     DescribeReplicaResponse,
     ElectionType,
@@ -44,12 +50,17 @@ from replica.core.messages import (
     ReassignablePartition,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from replica.core.metadata.acls import Acl
 from replica.core.metadata.image import TopicImage
+from replica.core.metadata.resources import ConfigResource, ConfigResourceType
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 from replica.rpc.transport import TransportError
+
+_TELLING = (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class Admin(Closing):
@@ -204,6 +215,37 @@ class Admin(Closing):
         request = DescribeAclsRequest(cluster_id=self._view.config.cluster_id)
         return (await self._controller.ask(request, DescribeAclsResponse, timeout_ms)).acls
 
+    async def alter_configs(
+        self, resource: ConfigResource, configs: Mapping[str, str | None], *, timeout_ms: int | None = None
+    ) -> None:
+        """Change settings of a broker or quotas of a user, or of all, all or none; None takes one away.
+
+        Raises AdminError, INVALID_CONFIG: there is no such setting or broker, it needs a restart, or cannot be so.
+        """
+        request = AlterConfigsRequest(resource=resource, configs=configs, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, AlterConfigsResponse, timeout_ms)
+
+    async def describe_configs(
+        self, resource_type: ConfigResourceType, *, timeout_ms: int | None = None
+    ) -> dict[ConfigResource, Mapping[str, str]]:
+        """Ask the controller what was set of all brokers, or of all users."""
+        request = DescribeConfigsRequest(resource_type=resource_type, cluster_id=self._view.config.cluster_id)
+        response = await self._controller.ask(request, DescribeConfigsResponse, timeout_ms)
+        return {each.resource: each.configs for each in response.resources}
+
+    async def update_features(self, feature_level: int, *, timeout_ms: int | None = None) -> None:
+        """Raise the cluster's feature level. Refused, INVALID_UPDATE_VERSION, unless all its replicas know the new one.
+
+        It is never lowered.
+        """
+        request = UpdateFeaturesRequest(feature_level=feature_level, cluster_id=self._view.config.cluster_id)
+        await self._controller.ask(request, UpdateFeaturesResponse, timeout_ms)
+
+    async def describe_features(self, *, timeout_ms: int | None = None) -> DescribeFeaturesResponse:
+        """Ask the controller for the cluster's feature level, and which its brokers and voters know."""
+        request = DescribeFeaturesRequest(cluster_id=self._view.config.cluster_id)
+        return await self._controller.ask(request, DescribeFeaturesResponse, timeout_ms)
+
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
@@ -243,7 +285,10 @@ class Admin(Closing):
     async def describe_replicas(
         self, topic_partition: TopicPartition, replicas: Iterable[ReplicaId], *, timeout_ms: int | None = None
     ) -> dict[ReplicaId, DescribeReplicaResponse]:
-        """Ask each of these replicas of a partition for its own state; who does not answer with it is left out."""
+        """Ask each of these replicas of a partition for its own state; who does not answer is left out.
+
+        So is any that answers with another error than KAFKA_STORAGE_ERROR: its log cannot be used, and nothing is told.
+        """
         left_ms = self._view.deadline(timeout_ms).left_ms()
         request = DescribeReplicaRequest(topic_partition=topic_partition)
 
@@ -253,7 +298,7 @@ class Admin(Closing):
             except TransportError:
                 return None
             assert isinstance(answer, DescribeReplicaResponse), answer
-            return (replica_id, answer) if answer.error is ErrorCode.NONE else None
+            return (replica_id, answer) if answer.error in _TELLING else None
 
         answers = await asyncio.gather(*map(describe, replicas))
         return dict(answer for answer in answers if answer is not None)

@@ -19,7 +19,15 @@ from replica.client.asking import REFUSED_MS_MAX, Failed, is_refused
 from replica.client.clock import Backoff, Clock, Deadline, SystemClock
 from replica.client.connections import Connections, Endpoint, GrpcConnections, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, NotAuthorizedError, UnknownTopicError
-from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request, Response
+from replica.core.messages import (
+    CurrentLeader,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    FetchResponse,
+    ProduceResponse,
+    Request,
+    Response,
+)
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.pages import with_page
 from replica.core.metadata.records import PartitionRegistration
@@ -86,6 +94,8 @@ class ClusterView:
         self._hints: dict[TopicPartition, CurrentLeader] = {}
         self._epochs: dict[TopicPartition, Epoch] = {}
         """Leader epochs of which there are records: who describes an older leader is behind."""
+        self._throttled_until_ms: dict[Endpoint, int] = {}
+        """Brokers that have said of this client's quota that it is used up."""
         self._topic_ids: dict[str, TopicId] = {}
         """Topics that were there: who describes an earlier one of the name is behind."""
 
@@ -180,7 +190,15 @@ class ClusterView:
         endpoint = self.endpoint_of(broker_id)
         if endpoint is None:
             raise NotAppliedError(f"no address is known for broker {broker_id}")
-        return await self.connections.call(endpoint, request, timeout_ms)
+        wait_ms = self._throttled_until_ms.get(endpoint, 0) - self.clock.now_ms()
+        if wait_ms >= timeout_ms:
+            raise NotAppliedError(f"{endpoint} serves this client again in {wait_ms} ms: its quota is used up")
+        if wait_ms > 0:
+            await self.clock.sleep(wait_ms)
+        answer = await self.connections.call(endpoint, request, timeout_ms - max(0, wait_ms))
+        if isinstance(answer, ProduceResponse | FetchResponse) and answer.throttle_time_ms > 0:
+            self._throttled_until_ms[endpoint] = self.clock.now_ms() + answer.throttle_time_ms
+        return answer
 
     def endpoint_in_turn(self) -> Endpoint:
         """The next of all that can be dialled: brokers that are up, the given addresses, the rest."""

@@ -164,6 +164,8 @@ class Admin(Front[admin.Admin]):
     create_acls = _waits(admin.Admin.create_acls)
     delete_acls = _waits(admin.Admin.delete_acls)
     describe_acls = _waits(admin.Admin.describe_acls)
+    alter_configs = _waits(admin.Admin.alter_configs)
+    describe_configs = _waits(admin.Admin.describe_configs)
     list_topics = _waits(admin.Admin.list_topics)
     describe_cluster = _waits(admin.Admin.describe_cluster)
     describe_replicas = _waits(admin.Admin.describe_replicas)

@@ -6,7 +6,8 @@ Source of names and defaults: Kafka's ``QuorumConfig``, ``KafkaRaftClient`` cons
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from replica.bounds import (
@@ -17,6 +18,7 @@ from replica.bounds import (
     INT32_MAX,
     PARTITIONS_MAX,
 )
+from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.voters import VoterSet, is_directory_id
 
@@ -30,10 +32,10 @@ class InvalidConfigError(ValueError):
 
 def check_numbers(config: QuorumConfig | BrokerConfig | ControllerConfig | MetadataConfig | GroupConfig) -> None:
     """Raise InvalidConfigError unless every number of a configuration is above 0 and at most ``INT32_MAX``."""
-    for field in fields(config):
-        value = getattr(config, field.name)
+    for each in fields(config):
+        value = getattr(config, each.name)
         if isinstance(value, int) and not isinstance(value, bool) and not 0 < value <= INT32_MAX:
-            raise InvalidConfigError(f"{field.name} is {value}; it must be above 0 and at most {INT32_MAX}")
+            raise InvalidConfigError(f"{each.name} is {value}; it must be above 0 and at most {INT32_MAX}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +269,11 @@ class ReplicaConfig:
     otherwise (none: this disk has no vote until it is added). ``voters`` are whom to ask who leads.
 
     ``identity`` makes it a broker; absent, it hosts quorum logs only. ``controller`` lets it be elected to control the
-    cluster, if it is a voter as well.
+    cluster, if it is a voter as well. ``driver_numbers`` are those that the driver goes by, by the names of their
+    settings: some must not contradict those of the core.
+
+    ``initial_level`` is the feature level at which a new cluster begins, ``newest_level`` the highest that this replica
+    knows: lower ones are of older releases.
     """
 
     cluster_id: str
@@ -281,6 +287,9 @@ class ReplicaConfig:
     identity: BrokerIdentity | None = None
     broker: BrokerConfig = BrokerConfig()
     controller: ControllerConfig | None = None
+    driver_numbers: Mapping[str, int] = field(default_factory=dict)
+    initial_level: int = FIRST_LEVEL
+    newest_level: int = NEWEST_LEVEL
 
     def __post_init__(self) -> None:
         if not self.voters and not self.initial_voters.voters:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from replica.core.limits import LimitTable
 from replica.core.messages import (
     DumpLogResponse,
     FetchResponse,
@@ -21,6 +22,7 @@ from replica.core.messages import (
     PeerRequest,
     Response,
 )
+from replica.core.setting_kinds import Value
 from replica.ids import CallId, CorrelationId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 from replica.machines import StateView
 from replica.records import RecordBatch
@@ -268,6 +270,18 @@ class ScanProducers(Struct, frozen=True, kw_only=True):
     topic_partition: TopicPartition
 
 
+class ApplySettings(Struct, frozen=True, kw_only=True):
+    """Go by these settings from now on, as far as they are the driver's own, over those that it was started with.
+
+    ``left_out`` is what the metadata log says and cannot hold here, by name, with the reason. ``limits`` are the quotas
+    of users.
+    """
+
+    values: Mapping[str, Value]
+    left_out: Mapping[str, str]
+    limits: LimitTable
+
+
 class Halt(Struct, frozen=True, kw_only=True):
     """Stop this replica for good: going on could break a promise. Nothing after it is performed."""
 
@@ -299,5 +313,6 @@ Effect = (
     | ReplyWithRecords
     | ReplyWithOffset
     | ReplyWithSnapshot
+    | ApplySettings
     | Halt
 )

@@ -119,7 +119,7 @@ class SnapshotTooLarge(Struct, frozen=True, kw_only=True):
 
 
 class StorageFailed(Struct, frozen=True, kw_only=True):
-    """Reading, writing or flushing failed. After that nothing on this disk is trusted: the replica halts."""
+    """Reading, writing or flushing failed in the data directory, on which all else rests: the replica halts."""
 
     reason: str
 
@@ -132,6 +132,17 @@ class LogDamaged(Struct, frozen=True, kw_only=True):
 
     topic_partition: TopicPartition
     offset: Offset | None
+    reason: str
+
+
+class LogDirectoryFailed(Struct, frozen=True, kw_only=True):
+    """The disk of one log directory refuses: nothing is done to the ``logs`` in it any more; others are as they were.
+
+    What was to be done with them since is not done. It may be told several times, for logs that were put there.
+    """
+
+    directory: str
+    logs: tuple[TopicPartition, ...]
     reason: str
 
 
@@ -156,5 +167,6 @@ Event = (
     | SnapshotTooLarge
     | StorageFailed
     | LogDamaged
+    | LogDirectoryFailed
     | ResignRequested
 )

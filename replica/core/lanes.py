@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from replica.core.effects import (
+    ApplySettings,
     DeleteLog,
     Effect,
     Flush,
@@ -156,7 +157,7 @@ def place_of(effect: Effect, requests: Mapping[CallId, Request]) -> Place:
             return Place(frozenset((log_range.topic_partition,)))
         case StoreHighWatermarks():
             return Place(_DIRECTORY)
-        case Halt():
+        case Halt() | ApplySettings():
             return Place()
         case Truncate() | StartLogAt() | InstallSnapshot() | DeleteLog() | ReplaceLog():
             return Place(frozenset((effect.topic_partition,)), awaits=_DIRECTORY)

@@ -1,8 +1,9 @@
 """What one replica is in its cluster: the metadata that it has applied, a controller, a broker.
 
 Owns the order in which these follow from one another. When the metadata log has moved, a snapshot that has come is
-restored, what has been committed is read and applied, and the controller becomes active or ceases to be; then, or when
-something has concerned it alone, the broker acts on what is new; and what one asks of the other is handed over.
+restored, what has been committed is read and applied, the settings that it says are followed, and the controller
+becomes active or ceases to be; then, or when something has concerned it alone, the broker acts on what is new; and what
+one asks of the other is handed over.
 """
 
 from __future__ import annotations
@@ -11,23 +12,35 @@ from collections.abc import Callable, Mapping
 
 from replica.core import messages as m
 from replica.core.broker.broker import Broker
-from replica.core.config import ControllerConfig, ReplicaConfig
+from replica.core.config import ControllerConfig, MetadataConfig, ReplicaConfig
 from replica.core.controller.quorum_controller import QuorumController
+from replica.core.dynamic_settings import NOTHING_SAID, numbers_of, settings_in_force, with_values
 from replica.core.earliest import earliest
-from replica.core.effects import Effect, Send
+from replica.core.effects import ApplySettings, Effect, Halt, Send
 from replica.core.events import LogRead, PeerRefused
+from replica.core.limits import LimitTable
 from replica.core.log.recovered import RecoveredLog
 from replica.core.loopback import Loopback
+from replica.core.metadata.encoding import CorruptMetadataRecordError
 from replica.core.metadata.pages import page_of, topics_told
+from replica.core.metadata.quotas import limit_table
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
+from replica.core.metadata.resources import told_to
 from replica.core.quorum import QuorumLog
 from replica.core.rules import Rules
-from replica.core.snapshotting import SnapshotPace, Snapshotting
+from replica.core.snapshotting import SnapshotPace, Snapshotting, not_for_this_replica
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
 
 SETTLING_MAX = 100
 """More rounds than any chain of causes within one replica has: beyond that the core is going in circles."""
+
+
+def _pace(config: MetadataConfig) -> SnapshotPace:
+    return SnapshotPace(
+        record_bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+        interval_ms=config.metadata_log_max_snapshot_interval_ms,
+    )
 
 
 class Member:
@@ -53,16 +66,17 @@ class Member:
         self._is_halted = is_halted
         self._next_correlation_id = next_correlation_id
         self._loopback = Loopback()
+        self._numbers = numbers_of(config)
+        self._configs = metadata.image.configs
+        self.settings = NOTHING_SAID
+        """What the metadata says of this replica's settings, as far as it is applied here."""
+        self._limits = LimitTable()
         self._steps_seen = 0
         """How many steps of the log there were when it was looked at; those that it takes then are seen next."""
         self._has_news = False
         """Whether the controller was asked, or something was applied, since then."""
         self._due_ms: int | None = None
-        pace = SnapshotPace(
-            record_bytes_between=config.metadata.metadata_log_max_record_bytes_between_snapshots,
-            interval_ms=config.metadata.metadata_log_max_snapshot_interval_ms,
-        )
-        self._snapshots = Snapshotting(log=log, machine=metadata, pace=pace, emit=emit)
+        self._snapshots = Snapshotting(log=log, machine=metadata, pace=_pace(config.metadata), emit=emit)
         self.controller = self._new_controller(rules)
         """The controller in this process, which decides while its replica leads the metadata log."""
         self.broker = self._new_broker(logs, rules)
@@ -76,9 +90,11 @@ class Member:
         return QuorumController(
             cluster_id=self._config.cluster_id,
             config=self._config.controller or ControllerConfig(),
+            numbers=self._numbers,
             rules=rules,
             log=self._log,
             emit=self._emit_of_controller,
+            initial_level=self._config.initial_level,
         )
 
     def _new_broker(self, logs: Mapping[TopicPartition, RecoveredLog], rules: Rules) -> Broker | None:
@@ -112,7 +128,11 @@ class Member:
     def on_read(self, event: LogRead) -> None:
         """Apply what was read of the metadata log."""
         self._has_news = True
-        self._snapshots.note_applied(self._metadata.on_read(event))
+        try:
+            self._snapshots.note_applied(self._metadata.on_read(event))
+        except CorruptMetadataRecordError as error:
+            what = f"what is committed from offset {self._metadata.applied_offset} on"
+            self._emit(Halt(reason=f"{METADATA_LOG}: {not_for_this_replica(METADATA_LOG, what, error)}"))
 
     def on_controller_request(self, call_id: CallId, request: m.ControllerRequest, now_ms: int) -> None:
         """Let the controller decide, or say where another one may be."""
@@ -178,9 +198,26 @@ class Member:
         read = self._metadata.next_read(self._log.log.high_watermark)
         if read is not None:
             self._emit(read)
+        self._follow_settings(now_ms)
         self.controller.settle(self._metadata, now_ms)
         if self.broker is not None:
             self.broker.has_news = True
+
+    def _follow_settings(self, now_ms: int) -> None:
+        """Go by what the metadata says of this replica's settings by now."""
+        configs = self._metadata.image.configs
+        if configs is self._configs:
+            return
+        self._configs = configs
+        settings = settings_in_force(self._numbers, told_to(configs, self._config.replica_id))
+        limits = limit_table(configs)
+        if (settings, limits) == (self.settings, self._limits):
+            return
+        self.settings, self._limits = settings, limits
+        self._snapshots.pace = _pace(with_values(self._config.metadata, settings.values))
+        if self.broker is not None:
+            self.broker.configure(with_values(self._config.broker, settings.values), now_ms)
+        self._emit(ApplySettings(values=settings.values, left_out=settings.left_out, limits=limits))
 
     def _hand_over(self, now_ms: int) -> bool:
         """Pass on what the parts ask of each other; whether there was anything."""

@@ -42,14 +42,21 @@ RESPONSES: Mapping[type[m.Request], type[m.Response]] = {
     m.CreateAclsRequest: m.ChangeAclsResponse,
     m.DeleteAclsRequest: m.ChangeAclsResponse,
     m.DescribeAclsRequest: m.DescribeAclsResponse,
+    m.AlterConfigsRequest: m.AlterConfigsResponse,
+    m.DescribeConfigsRequest: m.DescribeConfigsResponse,
+    m.UpdateFeaturesRequest: m.UpdateFeaturesResponse,
+    m.DescribeFeaturesRequest: m.DescribeFeaturesResponse,
     m.DescribeClusterRequest: m.DescribeClusterResponse,
 }
 
 
-def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLeader | None = None) -> m.Response:
+def refusal(
+    request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLeader | None = None, message: str = ""
+) -> m.Response:
     """Build the response to ``request`` that says ``error`` and nothing else; what it would write was not appended.
 
-    Of a Fetch, each log is refused for itself. A request for the controller is told who leads the metadata log.
+    Of a Fetch, each log is refused for itself. A request for the controller is told who leads the metadata log, and of
+    most requests a ``message`` says more.
     """
     if isinstance(request, m.FetchRequest) and request.partitions:
         names = [part.topic_partition for part in request.partitions]
@@ -58,6 +65,8 @@ def refusal(request: m.Request, error: ErrorCode, *, current_leader: m.CurrentLe
         )
     response_type: Any = RESPONSES[type(request)]
     said: dict[str, Any] = {} if current_leader is None else {"current_leader": current_leader}
+    if message and "message" in response_type.__struct_fields__:
+        said["message"] = message
     if "not_appended" in response_type.__struct_fields__:
         said["not_appended"] = True
     response: m.Response = response_type(error=error, **said)

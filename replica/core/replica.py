@@ -18,6 +18,7 @@ from typing import Any
 from replica.core import messages as m
 from replica.core.config import ReplicaConfig
 from replica.core.controller.controller import CONTROLLER_REQUESTS
+from replica.core.dynamic_settings import NOTHING_SAID, DynamicSettings
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
@@ -26,6 +27,7 @@ from replica.core.events import (
     Event,
     Flushed,
     LogDamaged,
+    LogDirectoryFailed,
     LogRead,
     LogStartMoved,
     PeerRefused,
@@ -105,7 +107,9 @@ class Replica:
         self._groups = {
             name: self._new_group(name, logs, rules, machine, places[name]) for name, machine in (groups or {}).items()
         }
-        self.metadata = MetadataReplay(read_max_bytes=config.broker.metadata_read_max_bytes, rules=rules)
+        self.metadata = MetadataReplay(
+            read_max_bytes=config.broker.metadata_read_max_bytes, rules=rules, newest_level=config.newest_level
+        )
         """What the cluster has decided, as far as this replica has applied it."""
         self._member = self._new_member(logs, rules)
         self.controller = None if self._member is None else self._member.controller
@@ -159,6 +163,11 @@ class Replica:
     def groups(self) -> Mapping[TopicPartition, Group]:
         """The groups that this replica hosts, to look at between steps."""
         return self._groups
+
+    @property
+    def settings(self) -> DynamicSettings:
+        """What the metadata says of this replica's settings, as far as it is applied here."""
+        return NOTHING_SAID if self._member is None else self._member.settings
 
     @property
     def deadline_ms(self) -> int | None:
@@ -288,6 +297,10 @@ class Replica:
         assert self.broker is not None, event
         self.broker.on_log_damaged(event, now_ms)
 
+    def _on_directory_failed(self, event: LogDirectoryFailed, now_ms: int) -> None:
+        if self.broker is not None:  # Whoever keeps no partitions does not need the directory.
+            self.broker.on_directory_failed(event, now_ms)
+
     def _on_read(self, event: LogRead, _now_ms: int) -> None:
         self._concerned.add(event.topic_partition)
         if event.topic_partition in self._groups:
@@ -405,6 +418,7 @@ ON_EVENT: Mapping[type[Event], Callable[[Replica, Any, int], None]] = {
     ProducersScanned: Replica._on_storage,
     LogStartMoved: Replica._on_storage,
     LogDamaged: Replica._on_damaged,
+    LogDirectoryFailed: Replica._on_directory_failed,
     StorageFailed: Replica._step_every_log,
     ResignRequested: Replica._on_resign_requested,
 }

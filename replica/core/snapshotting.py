@@ -30,6 +30,10 @@ def not_for_this_replica(log: TopicPartition, what: str, error: Exception) -> st
     return f"{what} is not for this replica: {error}; {advice}"
 
 
+WANTED_INTERVAL_MS = 5000
+"""How soon after the last one a snapshot is taken because somebody asked for it: each is as much work as the state."""
+
+
 class Folding(Protocol):
     """Who folds the committed log into a state."""
 
@@ -58,7 +62,7 @@ class Snapshotting:
     def __init__(self, *, log: QuorumLog, machine: Folding, pace: SnapshotPace, emit: Callable[[Effect], None]) -> None:
         self._log = log
         self._machine = machine
-        self._pace = pace
+        self.pace = pace
         self._emit = emit
         self._bytes_applied = 0
         self._since_ms = 0
@@ -129,8 +133,10 @@ class Snapshotting:
         newest = log.snapshots[-1].id.end_offset if log.snapshots else Offset(0)
         if log.is_storing_snapshot or machine.failure is not None or machine.applied_offset <= newest:
             return None
-        bytes_between = max(self._pace.record_bytes_between, log.snapshot_bytes)
-        waits_ms = 0 if self._bytes_applied >= bytes_between else self._pace.interval_ms
+        bytes_between = max(self.pace.record_bytes_between, log.snapshot_bytes)
+        waits_ms = 0 if self._bytes_applied >= bytes_between else self.pace.interval_ms
+        if newest < log.snapshot_wanted <= machine.applied_offset:
+            waits_ms = min(waits_ms, WANTED_INTERVAL_MS)
         return max(self._since_ms + waits_ms, log.snapshots_wait_until_ms or 0)
 
     def maybe_store(self, take: Callable[[], SnapshotView], now_ms: int) -> None:

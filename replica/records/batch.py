@@ -30,6 +30,9 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 STAMP = struct.Struct(">qii")
 """The first three fields: base offset, batch length, leader epoch."""
 
+PRODUCER = struct.Struct(">qhi")
+"""Who has produced it: id, epoch and first sequence number."""
+
 HEADER_BYTES = HEADER.size
 """The size of a batch header: no batch is smaller."""
 
@@ -40,6 +43,7 @@ MAGIC = 2
 CRC_AT = 17
 ATTRIBUTES_AT = 21
 MAX_TIMESTAMP_AT = 35
+PRODUCER_AT = 43
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
@@ -139,6 +143,19 @@ class RecordBatch(Struct, frozen=True, kw_only=True):
         data[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = timestamp_ms.to_bytes(8, "big", signed=True)
         data[CRC_AT:ATTRIBUTES_AT] = checksum(memoryview(data)[ATTRIBUTES_AT:]).to_bytes(4, "big")
         return replace(self, max_timestamp_ms=timestamp_ms, data=bytes(data))
+
+    def produced_by(self, producer_id: int, producer_epoch: int, base_sequence: int) -> RecordBatch:
+        """Return this batch as one of this idempotent producer, from that sequence number on."""
+        data = bytearray(self.data)
+        PRODUCER.pack_into(data, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+        data[CRC_AT:ATTRIBUTES_AT] = checksum(memoryview(data)[ATTRIBUTES_AT:]).to_bytes(4, "big")
+        return replace(
+            self,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            data=bytes(data),
+        )
 
 
 def batch_size_at(data: bytes | memoryview, position: int) -> int | None:

@@ -9,12 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from replica.bounds import MESSAGE_BYTES_MAX
-
-REQUEST_BYTES_MAX = 4 << 20
-"""The largest request that a server takes unless it is told otherwise: four times the largest batch by default. gRPC
-collects a whole message before anybody may judge it, so that this times the calls of a connection is what uploads that
-never end may hold."""
+from replica.bounds import MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX
 
 CONNECTION_CALLS_MAX = 1024
 """Calls that a server takes of one connection at once. gRPC counts a call for a moment longer than who makes it,
@@ -111,6 +106,12 @@ OPTIONS: tuple[TransportOption, ...] = (
         250,
         Side.SERVER,
         "with the default of 5 minutes the server answers our keepalive with GOAWAY and kills the long polls in flight",
+    ),
+    TransportOption(
+        "grpc.server_handshake_timeout_ms",
+        10_000,
+        Side.SERVER,
+        "whoever connects and says nothing takes a connection from others for 2 minutes by default",
     ),
     TransportOption(
         "grpc.initial_reconnect_backoff_ms",

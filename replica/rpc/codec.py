@@ -22,6 +22,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from replica.core.messages import (
     AddVoterRequest,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
@@ -50,6 +52,10 @@ from replica.core.messages import (
     DescribeAclsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeReplicaRequest,
@@ -85,6 +91,8 @@ from replica.core.messages import (
     TransferLeadershipResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -108,6 +116,7 @@ __all__ = [
     "DELETE_TOPIC",
     "DESCRIBE_ACLS",
     "DESCRIBE_CLUSTER",
+    "DESCRIBE_FEATURES",
     "DESCRIBE_QUORUM",
     "DESCRIBE_REPLICA",
     "DUMP_LOG",
@@ -127,6 +136,7 @@ __all__ = [
     "SERVICES",
     "TRANSFER_LEADERSHIP",
     "UNREGISTER_BROKER",
+    "UPDATE_FEATURES",
     "VOTE",
     "MalformedMessageError",
     "Method",
@@ -217,6 +227,10 @@ UNREGISTER_BROKER = _method(_ADMIN, "UnregisterBroker", UnregisterBrokerRequest,
 CREATE_ACLS = _method(_ADMIN, "CreateAcls", CreateAclsRequest, ChangeAclsResponse)
 DELETE_ACLS = _method(_ADMIN, "DeleteAcls", DeleteAclsRequest, ChangeAclsResponse)
 DESCRIBE_ACLS = _method(_ADMIN, "DescribeAcls", DescribeAclsRequest, DescribeAclsResponse)
+ALTER_CONFIGS = _method(_ADMIN, "AlterConfigs", AlterConfigsRequest, AlterConfigsResponse)
+DESCRIBE_CONFIGS = _method(_ADMIN, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse)
+UPDATE_FEATURES = _method(_ADMIN, "UpdateFeatures", UpdateFeaturesRequest, UpdateFeaturesResponse)
+DESCRIBE_FEATURES = _method(_ADMIN, "DescribeFeatures", DescribeFeaturesRequest, DescribeFeaturesResponse)
 DESCRIBE_CLUSTER = _method(_ADMIN, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse)
 DESCRIBE_REPLICA = _method(_INSPECTION, "DescribeReplica", DescribeReplicaRequest, DescribeReplicaResponse)
 DUMP_LOG = _method(_INSPECTION, "DumpLog", DumpLogRequest, DumpLogResponse)
@@ -255,6 +269,10 @@ METHODS: Mapping[str, Method[Any, Any]] = MappingProxyType(
             CREATE_ACLS,
             DELETE_ACLS,
             DESCRIBE_ACLS,
+            ALTER_CONFIGS,
+            DESCRIBE_CONFIGS,
+            UPDATE_FEATURES,
+            DESCRIBE_FEATURES,
             DESCRIBE_CLUSTER,
             DESCRIBE_REPLICA,
             DUMP_LOG,

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-PLACE_BYTES = 256 << 10
-"""What a call that waits for records sets aside at the least."""
+from replica.bounds import PLACE_BYTES
 
 _CONNECTION_FRACTION = 2
 _ALL_FRACTION = 256
@@ -39,8 +38,8 @@ class AnswerBudget:
     """The account of answers that were not taken yet, by connection (gRPC's name for the peer)."""
 
     def __init__(self, *, connection_bytes_max: int, all_bytes_max: int) -> None:
-        self._connection_bytes_max = connection_bytes_max
-        self._all_bytes_max = all_bytes_max
+        self.connection_bytes_max = connection_bytes_max
+        self.all_bytes_max = all_bytes_max
         self._held: defaultdict[str, int] = defaultdict(int)
         self.held_bytes = 0
         """What is set aside or not taken in all."""
@@ -50,18 +49,18 @@ class AnswerBudget:
 
         What wants nothing, because its answer is small, only its own connection can be too full for.
         """
-        left = self._connection_bytes_max - self._held.get(connection, 0)
+        left = self.connection_bytes_max - self._held.get(connection, 0)
         if left < PLACE_BYTES:
             raise OverBudgetError(
                 "connection_answer_bytes_max",
-                f"answers of {self._connection_bytes_max} bytes wait for this connection, the most there may be; "
+                f"answers of {self.connection_bytes_max} bytes wait for this connection, the most there may be; "
                 "read them, or have fewer fetches wait at once",
             )
-        all_left = self._all_bytes_max - self.held_bytes
+        all_left = self.all_bytes_max - self.held_bytes
         if wants_bytes > 0 and all_left < PLACE_BYTES:
             raise OverBudgetError(
                 "answer_bytes_max",
-                f"answers of {self._all_bytes_max} bytes wait for all connections, the most this replica holds; "
+                f"answers of {self.all_bytes_max} bytes wait for all connections, the most this replica holds; "
                 "try again later",
             )
         place = Place(connection=connection)

@@ -40,7 +40,7 @@ def caller_of(context: grpc.aio.ServicerContext[Any, Any], claims_of: Callable[[
     address = context.peer()
     token = _token_in(context.invocation_metadata() or ())
     if token is None:
-        return _by_certificate(context.auth_context(), address)
+        return by_certificate(context)
     if claims_of is None:
         raise TokenError("this replica was started without a key for tokens")
     claims = claims_of(token)
@@ -61,8 +61,10 @@ def _token_in(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
     return first.removeprefix(BEARER)
 
 
-def _by_certificate(properties: Mapping[str, Iterable[bytes]], address: str) -> Caller:
-    names = tuple(properties.get(_COMMON_NAME, ()))
+def by_certificate(context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
+    """Who has begun a stream, as far as certificates tell."""
+    properties: Mapping[str, Iterable[bytes]] = context.auth_context()
+    address, names = context.peer(), tuple(properties.get(_COMMON_NAME, ()))
     try:
         (name,) = (each.decode() for each in names)
     except ValueError:  # None, several, or no UTF-8: nobody that could be named.

@@ -31,6 +31,11 @@ class ClusterCollector:
             "Partitions that are offline here, their logs being damaged.",
             len(self._view.offline),
         )
+        yield _gauge(
+            "offline_log_directory_count",
+            "Log directories of which the disk has refused: nothing is done there until the next start.",
+            len(self._view.failed_directories),
+        )
         yield _gauge("leader_count", "Partitions led here.", len(led))
         yield _gauge(
             "under_replicated_partitions",

@@ -15,7 +15,7 @@ from typing import ParamSpec
 
 import structlog
 
-from replica.core.effects import Effect, Send
+from replica.core.effects import ApplySettings, Effect, Send
 from replica.core.events import (
     BatchFound,
     ClockRead,
@@ -74,9 +74,11 @@ class Driver:
         observer: StepObserver,
         watch: PeerWatch,
         clocks: Clocks = MACHINE_CLOCKS,
+        apply_settings: Callable[[ApplySettings], None] = lambda _: None,
     ) -> None:
         self.halted = asyncio.Event()
         self.halt_reason: str | None = None
+        self.apply_settings = apply_settings
         self._core = core
         self._transport = transport
         self._observer = observer

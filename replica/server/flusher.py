@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from replica.ids import Offset, TopicPartition
 from replica.server.ports import LogPort
-from replica.storage import StorageError
+from replica.storage import FailedDirectoryError, StorageError
 
 THREADS = 4
 """How many logs are flushed at once: one that waits for its disk must not hold up all others."""
@@ -28,7 +28,7 @@ class FlushOutcome:
     topic_partition: TopicPartition
     end_offset: Offset
     seconds: float
-    failure: str | None = None
+    failure: Exception | None = None
 
 
 class Flusher:
@@ -87,7 +87,9 @@ class Flusher:
             return
         del self._flights[topic_partition]
         outcome = flight.result()
-        if outcome.failure is not None:
+        if isinstance(outcome.failure, FailedDirectoryError):
+            self._wanted.pop(topic_partition, None)
+        elif outcome.failure is not None:
             self._forget_all()
         elif self._wanted.pop(topic_partition, outcome.end_offset) > outcome.end_offset:
             self._start(topic_partition)
@@ -97,12 +99,14 @@ class Flusher:
 def _flush(topic_partition: TopicPartition, log: LogPort) -> FlushOutcome:
     """Run one flush. A failure is a value here: it must reach the core as an event and never be retried."""
     began = time.perf_counter()
+    failure: Exception | None
     try:
         end_offset, failure = log.flush(), None
     except (StorageError, OSError) as error:
-        end_offset, failure = Offset(0), str(error)
+        end_offset, failure = Offset(0), error
     except Exception as error:  # a mistake of ours, or no memory: in this thread nobody else would hear of it
-        end_offset, failure = Offset(0), f"cannot flush {topic_partition}: {type(error).__name__}: {error}"
+        end_offset = Offset(0)
+        failure = StorageError(f"cannot flush {topic_partition}: {type(error).__name__}: {error}")
     return FlushOutcome(
         topic_partition=topic_partition,
         end_offset=end_offset,

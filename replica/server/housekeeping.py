@@ -38,18 +38,23 @@ class Housekeeping:
 
     def __init__(self, *, storage: Storage, options: ServerOptions, now_ms: int) -> None:
         self._storage = storage
+        self.configure(options)
+        self._done_ms = dict.fromkeys(self._chores, now_ms)
+        """When each was done last, or its time began."""
+
+    def configure(self, options: ServerOptions) -> None:
+        """Go by other intervals from now on, counted from when each chore was done last."""
         self._options = options
         self._chores: dict[Callable[[int], None], int] = {
             self._checkpoint_recovery_points: options.log_flush_offset_checkpoint_interval_ms,
             self._checkpoint_log_starts: options.log_flush_start_offset_checkpoint_interval_ms,
             self._free_deleted: FREE_INTERVAL_MS,
         }
-        self._due_ms = {chore: now_ms + interval_ms for chore, interval_ms in self._chores.items()}
 
     @property
     def deadline_ms(self) -> int:
-        """When the next chore is due."""
-        return min(self._due_ms.values())
+        """When the next chore is due: soon, since space is freed often, so that other intervals are soon gone by."""
+        return min(self._done_ms[chore] + interval_ms for chore, interval_ms in self._chores.items())
 
     def do_due(self, now_ms: int) -> None:
         """Do what is due, each chore once however late it is. Raises StorageError, also for a mistake of our own.
@@ -57,8 +62,8 @@ class Housekeeping:
         A chore that ended in silence would never be done again: no log would be checkpointed, no space be freed.
         """
         for chore, interval_ms in self._chores.items():
-            if self._due_ms[chore] <= now_ms:
-                self._due_ms[chore] = now_ms + interval_ms
+            if self._done_ms[chore] + interval_ms <= now_ms:
+                self._done_ms[chore] = now_ms
                 try:
                     chore(now_ms)
                 except StorageError:

@@ -20,21 +20,27 @@ from replica.ids import ReplicaId
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
+_threshold = {"level": logging.INFO}
+"""Below what nothing is written: of the whole process, as its output is."""
+
 
 def configure_logging(*, level: str, json: bool | None = None) -> None:
     """Set up logging for the process; ``level`` is a key of LEVELS, ``json`` absent = unless on a terminal."""
+    set_level(level)
     as_json = not sys.stderr.isatty() if json is None else json
     renderer: Processor = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
+        _above_level,
         _add_times,
     ]
     if as_json:
         shared.append(structlog.processors.format_exc_info)
     structlog.configure(
         processors=[*shared, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        # Loggers are kept as they were made first, so that it is not they who know the level.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         # Line and line end in one write, so that a kill or another thread cannot come between them.
         logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _StandardError())),
         cache_logger_on_first_use=True,
@@ -47,7 +53,19 @@ def configure_logging(*, level: str, json: bool | None = None) -> None:
         )
     )
     handler.addFilter(_is_not_a_callers_leaving)
-    logging.basicConfig(level=max(LEVELS[level], logging.INFO), handlers=[handler], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+def set_level(level: str) -> None:
+    """Write no lines below a level from now on, a key of LEVELS; those of libraries never below info."""
+    _threshold["level"] = LEVELS[level]
+
+
+def _above_level(logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
+    del logger, method
+    if LEVELS.get(line["level"], logging.CRITICAL) < _threshold["level"]:
+        raise structlog.DropEvent
+    return line
 
 
 def _is_not_a_callers_leaving(record: logging.LogRecord) -> bool:

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
@@ -26,6 +26,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError
+from replica.core.effects import ApplySettings
 from replica.core.events import PeerRefused, ResignRequested, StorageFailed
 from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
@@ -41,24 +42,39 @@ from replica.rpc.codec import SERVICES
 from replica.rpc.tls import TlsError
 from replica.rpc.transport import GrpcTransport
 from replica.server.clocks import MACHINE_CLOCKS, Clocks, monotonic_ms
+from replica.server.connection_limit import ConnectionLimit
 from replica.server.descriptors import descriptor_budget, raise_descriptor_limit
 from replica.server.driver import Driver
 from replica.server.groups import make_groups
 from replica.server.health import Health
 from replica.server.housekeeping import Housekeeping
 from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
+from replica.server.live_settings import LiveSettings, service_limits
 from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
 from replica.server.memory import freeze_what_is_there, keep_free_memory
+from replica.server.memory_limit import MemoryLimit
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.peer_watch import DiallingWatch
-from replica.server.service import ReplicaService, ServiceLimits
+from replica.server.quotas import Quotas
+from replica.server.refusal_lines import RefusalLines
+from replica.server.service import ReplicaService
+from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
-from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
+from replica.storage import (
+    OS_FILES,
+    BoundedFiles,
+    FailedDirectoryError,
+    Files,
+    LogConfig,
+    LogTable,
+    StorageError,
+    open_directory,
+)
 
 if TYPE_CHECKING:
     from replica.server.tracing import Tracing
@@ -132,7 +148,11 @@ async def _serve(options: ServerOptions, rules: Rules, files: Files, clocks: Clo
 def _open_storage(options: ServerOptions, rules: Rules, files: Files, groups: Iterable[TopicPartition]) -> LogTable:
     """Lock the data directory, check whose it is, and recover its logs. Raises StorageError with one sentence."""
     directory = open_directory(
-        options.data_dir, cluster_id=options.cluster_id, replica_id=options.replica_id, files=files
+        options.data_dir,
+        cluster_id=options.cluster_id,
+        replica_id=options.replica_id,
+        log_dirs=options.log_dirs,
+        files=files,
     )
     config = LogConfig(segment_bytes=options.log_segment_bytes)
     return LogTable.open(directory, (METADATA_LOG, *groups), config=config, rules=rules)
@@ -192,22 +212,44 @@ class ReplicaProcess:
                 submit=self._on_peer_refused,
                 now_ms=clocks.monotonic_ms,
             ),
+            apply_settings=self._apply_settings,
         )
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
-        self._service = ReplicaService(
-            call=self._driver.call if tracing is None else tracing.calling(self._driver.call),
-            call_of_replica=self._serve_replica,
-            addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
+        call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
+        self._service = self._make_service(call, addresses, clocks)
+        self._connection_limit: ConnectionLimit | None = None
+        self._metrics.watch(ReplicaLoad(self._driver, self._service, storage.directory.tails))
+        self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
+        self._settings = LiveSettings(
+            options=options,
+            service=self._service,
+            house=self._house,
+            storage=storage,
+            observer=observer,
             logger=self._logger,
-            limits=_service_limits(options),
-            counts=self._metrics.requests,
-            authorizer=options.access.authorizer(self._core, options.groups, self._logger),
         )
-        self._metrics.watch(ReplicaLoad(self._driver, self._service))
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
             self._servers.append(("--peer-listen", options.peer_listen, self._make_server(with_peers=True)))
+
+    def _make_service(
+        self, call: Callable[[Request], Awaitable[Response]], addresses: AddressTable, clocks: Clocks
+    ) -> ReplicaService:
+        """Make what serves the RPCs of clients by ``call``, and those of replicas."""
+        return ReplicaService(
+            call=call,
+            call_of_replica=self._serve_replica,
+            addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
+            logger=self._logger,
+            limits=service_limits(self._options),
+            counts=self._metrics.requests,
+            now_ms=clocks.monotonic_ms,
+            authorizer=self._options.access.authorizer(self._core, self._options.groups, self._logger),
+            throttle=Throttle(
+                Quotas(lambda: self._settings.limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms
+            ),
+        )
 
     def _make_core(self, rules: Rules, groups: Mapping[TopicPartition, AppliedLog]) -> Replica:
         """Make the core of the replica whose disk this is."""
@@ -218,6 +260,7 @@ class ReplicaProcess:
                 replica_id=directory.replica_id,
                 directory_id=directory.directory_id,
                 initial_voters=directory.initial_voters,
+                initial_level=directory.meta.feature_level,
                 incarnation_id=uuid4().hex,
                 previous_broker_epoch=directory.clean_broker_epoch,
             ),
@@ -255,6 +298,9 @@ class ReplicaProcess:
     def _on_peer_refused(self, evidence: PeerRefused) -> None:
         self._driver.submit(evidence)
 
+    def _apply_settings(self, settings: ApplySettings) -> None:
+        self._settings.apply(settings)
+
     async def _serve_replica(self, request: Request) -> Response:
         """Let the core answer another replica; where leaders are is told and heard here."""
         self._leaders.heard.on_request(request)
@@ -289,6 +335,10 @@ class ReplicaProcess:
                 ) from None
             bound.append(f"{listen.rpartition(':')[0]}:{port}")
         self._address, self._peer_address = bound[0], bound[-1]
+        if (most := self._options.connections_per_address_max) is not None:
+            lines, port = RefusalLines(self._logger, event="connection_refused"), int(bound[0].rpartition(":")[2])
+            counts = self._metrics.requests
+            self._connection_limit = ConnectionLimit(per_address_max=most, port=port, lines=lines, counts=counts)
 
     def _add_port(self, server: grpc.aio.Server, option: str, listen: str) -> int:
         """Replicas that have a listener of their own always show each other who they are."""
@@ -324,6 +374,8 @@ class ReplicaProcess:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # What nohup asks for.
                 asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
+        for failed in self._storage.failed_at_start():
+            self._driver.submit(failed)
         await self._health.begin()
         for _, _, server in self._servers:
             await server.start()
@@ -337,7 +389,11 @@ class ReplicaProcess:
         keep_free_memory()
         freeze_what_is_there()
         loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
-        ongoing = (self._keep_house(), self._health.run(), loop_delay.run())
+        ongoing = [self._keep_house(), self._health.run(), loop_delay.run()]
+        if self._connection_limit is not None:
+            ongoing.append(self._connection_limit.run())
+        if (most := self._options.memory_bytes_max) is not None:
+            ongoing.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams).run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
@@ -349,11 +405,12 @@ class ReplicaProcess:
 
     async def _keep_house(self) -> None:
         """Do what is to be done on the disk from time to time."""
-        house = Housekeeping(storage=self._storage, options=self._options, now_ms=monotonic_ms())
         while True:
-            await asyncio.sleep(max(0, house.deadline_ms - monotonic_ms()) / 1000)
+            await asyncio.sleep(max(0, self._house.deadline_ms - monotonic_ms()) / 1000)
             try:
-                await asyncio.to_thread(house.do_due, monotonic_ms())
+                await asyncio.to_thread(self._house.do_due, monotonic_ms())
+            except FailedDirectoryError as failure:
+                self._driver.performer.on_failed(failure)
             except StorageError as error:
                 self._driver.submit(StorageFailed(reason=str(error)))
 
@@ -365,7 +422,7 @@ class ReplicaProcess:
             return
         led = [log for log in self._core.logs.values() if log.role.name == "leader" and self._has_other_voters(log)]
         self._driver.submit(ResignRequested())
-        handed_over = await self._driver.wait_until(lambda: self._may_go(led), self._options.handover_wait_ms)
+        handed_over = await self._driver.wait_until(lambda: self._may_go(led), self._settings.options.handover_wait_ms)
         self._logger.info("resigned", handed_over=handed_over)
 
     def _has_other_voters(self, log: QuorumLog) -> bool:
@@ -385,7 +442,7 @@ class ReplicaProcess:
         return broker is None or broker.lifecycle.broker_epoch is None or broker.lifecycle.may_shut_down
 
     async def _end_stopped(self) -> int:
-        await self._stop_servers(self._options.stop_grace_ms / 1000)
+        await self._stop_servers(self._settings.options.stop_grace_ms / 1000)
         await self._driver.stop()
         await self._transport.close()
         if self._driver.halted.is_set():
@@ -418,15 +475,6 @@ def _tracing_of(cluster_id: str, view: ReplicaView) -> Tracing | None:
         return Tracing(exporter=exporter_of(name), cluster_id=cluster_id, view=view)
     except UnknownExporterError as error:
         raise StartRefusedError(str(error)) from error
-
-
-def _service_limits(options: ServerOptions) -> ServiceLimits:
-    return ServiceLimits(
-        client_calls_max=options.client_calls_max,
-        producer_ids_per_hour=options.producer_ids_per_hour,
-        connection_answer_bytes_max=options.connection_answer_bytes_max,
-        answer_bytes_max=options.answer_bytes_max,
-    )
 
 
 def _check_every_address_is_free(listen: str) -> None:

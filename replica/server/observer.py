@@ -75,7 +75,7 @@ class ReplicaObserver:
         self._addresses = addresses
         self._metrics = metrics
         self._logger = logger
-        self._with_steps = with_steps
+        self.with_steps = with_steps
         self._cluster = ClusterLines(view=view, metrics=metrics, logger=logger)
         self._snapshots = SnapshotLines(logger=logger)
         self._offline = OfflineLines(logger=logger)
@@ -124,7 +124,7 @@ class ReplicaObserver:
             self._on_answer(event.replica_id)
         elif isinstance(event, PeerRefused):
             self._on_peer_refused(event.replica_id)
-        if self._with_steps:
+        if self.with_steps:
             self._on_debug(event, effects, now_ms)
 
     def _on_stepped(self, logs: Mapping[TopicPartition, LogView]) -> None:
@@ -138,7 +138,7 @@ class ReplicaObserver:
     def on_flushed(self, topic_partition: TopicPartition, end_offset: Offset, seconds: float) -> None:
         """Count one flush."""
         self._metrics.on_flushed(topic_partition, seconds)
-        if self._with_steps:
+        if self.with_steps:
             self._logger.debug("flushed", log=str(topic_partition), end_offset=end_offset, seconds=seconds)
 
     def on_peer_unreachable(self, replica_id: ReplicaId, request: PeerRequest, reason: str) -> None:

@@ -1,6 +1,7 @@
 """The log lines of partitions whose logs are damaged: offline, and why; put aside, and begun anew.
 
-Owns what was told already. A line is written once for each damage, and once for what becomes of it.
+Owns what was told already. A line is written once for each damage, and once for what becomes of it; one alone for all
+that lies in a log directory that has failed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 
 from replica.core.broker.hosting import OfflinePartition
 from replica.core.effects import DeleteLog, Effect, ReplaceLog
-from replica.core.events import Event, LogDamaged
+from replica.core.events import Event, LogDamaged, LogDirectoryFailed
 from replica.ids import Offset, TopicPartition
 
 
@@ -21,6 +22,7 @@ class OfflineLines:
     def __init__(self, *, logger: FilteringBoundLogger) -> None:
         self._logger = logger
         self._told: set[TopicPartition] = set()
+        self._failed: set[str] = set()
 
     def tell_found(self, damaged: Mapping[TopicPartition, str]) -> None:
         """Tell which logs a start has found damaged, and why: before anything is served."""
@@ -40,9 +42,19 @@ class OfflineLines:
                     self._told.discard(name)
                 case _:
                     pass
+        if isinstance(event, LogDirectoryFailed):
+            self._on_directory_failed(event)
         for name in sorted(offline.keys() - self._told):  # Nearly always there is none.
             offset = event.offset if isinstance(event, LogDamaged) and event.topic_partition == name else None
             self._on_offline(name, offline[name].reason, offset)
+
+    def _on_directory_failed(self, event: LogDirectoryFailed) -> None:
+        if self._told >= set(event.logs) and event.directory in self._failed:
+            return
+        self._told |= set(event.logs)
+        self._failed.add(event.directory)
+        logs = [str(name) for name in event.logs]
+        self._logger.error("log_directory_failed", directory=event.directory, logs=logs, reason=event.reason)
 
     def _on_offline(self, name: TopicPartition, reason: str, offset: Offset | None) -> None:
         self._told.add(name)

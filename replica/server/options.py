@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from replica.bounds import TEXT_BYTES_MAX
+from replica.bounds import REQUEST_BYTES_MAX, TEXT_BYTES_MAX
 from replica.core.config import (
     BrokerConfig,
     BrokerIdentity,
@@ -23,14 +23,15 @@ from replica.core.config import (
     QuorumConfig,
     ReplicaConfig,
 )
+from replica.core.limits import Limits, LimitTable
+from replica.core.settings import NUMBERS, PARTS
 from replica.ids import BrokerEpoch, ReplicaId
 from replica.rpc.addresses import InvalidAddressError, addresses_of, check_address
-from replica.rpc.channels import CONNECTIONS_MAX, REQUEST_BYTES_MAX
+from replica.rpc.channels import CONNECTIONS_MAX
 from replica.rpc.tls import TlsFiles
 from replica.server.access import AccessOptions
 from replica.server.contradictions import check_contradictions
 from replica.server.groups import check_groups
-from replica.server.settings import NUMBERS, PARTS
 from replica.storage import LogConfig
 from replica.storage.trash import FILE_DELETE_DELAY_MS
 from replica.voters import VoterSet
@@ -52,11 +53,15 @@ class ServerOptions:
     is where others reach this broker, absent for a voter's own entry. With ``peer_listen`` replicas talk to each other
     there and not at ``listen``: ``voters`` are addresses of that, and ``advertised_address`` is for clients. ``groups``
     are those to host: their names, and the names of their state machines. ``producer_ids_per_hour`` is how many
-    producers one address may be. ``request_bytes_max`` is how large a request may be, ``connection_answer_bytes_max``
-    and ``answer_bytes_max`` what answers to clients may hold that were not taken yet, of one connection and of all.
+    producers one address may be, ``connections_per_address_max`` how many connections it may have; the rates are what
+    each identity may have in a second. ``request_bytes_max`` is how large a request may be,
+    ``connection_answer_bytes_max`` and ``answer_bytes_max`` what answers to clients may hold that were not taken yet,
+    of one connection and of all. With more memory than
+    ``memory_bytes_max`` requests that are not complete are given up.
     With ``tls`` all listeners serve by TLS alone, and other replicas are dialled by it; unless ``tls_client_auth`` is
     false, nobody gets in who has no certificate that is believed, and where other replicas have a listener of their
-    own, they always need one. ``access`` says who may do what. ``cluster_id`` and ``replica_id``, when given, must be
+    own, they always need one. ``access`` says who may do what. Partitions are put into ``log_dirs``, if there are any,
+    and otherwise into ``data_dir``, which has all else. ``cluster_id`` and ``replica_id``, when given, must be
     those that the data directory was formatted with.
     """
 
@@ -85,6 +90,11 @@ class ServerOptions:
     producer_ids_per_hour: int = 4000
     connections_max: int = CONNECTIONS_MAX
     request_bytes_max: int = REQUEST_BYTES_MAX
+    connections_per_address_max: int | None = None
+    memory_bytes_max: int | None = None
+    producer_byte_rate: int | None = None
+    consumer_byte_rate: int | None = None
+    request_rate: int | None = None
     connection_answer_bytes_max: int = 32 << 20
     answer_bytes_max: int = 1 << 30
     handover_wait_ms: int = 5000
@@ -93,6 +103,7 @@ class ServerOptions:
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     file_delete_delay_ms: int = FILE_DELETE_DELAY_MS
     log_segment_bytes: int = LogConfig().segment_bytes
+    log_dirs: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         numbers: defaultdict[str, list[int]] = defaultdict(list)
@@ -114,11 +125,12 @@ class ServerOptions:
             has_peer_listener=self.peer_listen is not None,
         )
 
-    def _numbers(self) -> Iterator[tuple[str, int, object]]:
+    def _numbers(self, *, of_parts: bool = True) -> Iterator[tuple[str, int, object]]:
         """Each number by the name of its option, with its default; one of several parts comes once for each."""
+        parts = PARTS if of_parts else ()
         places = [
             (self, "", fields(self)),
-            *((getattr(self, part.field), part.prefix, fields(part.config)) for part in PARTS),
+            *((getattr(self, part.field), part.prefix, fields(part.config)) for part in parts),
         ]
         for config, prefix, known in places:
             for each in known:
@@ -141,6 +153,17 @@ class ServerOptions:
                 raise InvalidConfigError(f"{name}: {error}") from None
 
     @property
+    def limit_table(self) -> LimitTable:
+        """How much everybody may have of this replica."""
+        return LimitTable(
+            default=Limits(
+                producer_byte_rate=self.producer_byte_rate,
+                consumer_byte_rate=self.consumer_byte_rate,
+                request_rate=self.request_rate,
+            )
+        )
+
+    @property
     def asks_for_certificates(self) -> bool:
         """Whether clients must show one, where there is TLS."""
         return self.tls_client_auth is not False
@@ -152,6 +175,7 @@ class ServerOptions:
         replica_id: ReplicaId,
         directory_id: str,
         initial_voters: VoterSet,
+        initial_level: int,
         incarnation_id: str,
         previous_broker_epoch: BrokerEpoch | None,
     ) -> ReplicaConfig:
@@ -179,6 +203,8 @@ class ServerOptions:
             identity=identity if is_broker else None,
             broker=self.broker,
             controller=self.controller if is_controller else None,
+            driver_numbers={name: value for name, value, _ in self._numbers(of_parts=False)},
+            initial_level=initial_level,
         )
 
     def _voters_to_ask(self, initial_voters: VoterSet) -> tuple[ReplicaId, ...]:

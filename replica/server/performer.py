@@ -16,6 +16,7 @@ from typing import Protocol
 from replica.core.effects import (
     Append,
     ApplyRetention,
+    ApplySettings,
     DeleteLog,
     Effect,
     FindBatch,
@@ -36,7 +37,7 @@ from replica.ids import CallId, TopicPartition
 from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import StoragePort
 from replica.server.snapshot_writer import SnapshotWriter
-from replica.storage import Answer, DamagedLogError, StorageEffect, StorageError, StorageReport
+from replica.storage import Answer, DamagedLogError, FailedDirectoryError, StorageEffect, StorageError, StorageReport
 
 THREADS = 8
 """How many lanes may have something stored at once; further ones stand in line. A disk serves no more any faster."""
@@ -45,7 +46,7 @@ READERS = 4
 
 
 _Reading = Question | ReadLog | FindBatch | ScanProducers | ApplyRetention
-Outcome = StorageReport | Answer | DamagedLogError | None
+Outcome = StorageReport | Answer | DamagedLogError | FailedDirectoryError | None
 
 
 class Owner(Protocol):
@@ -67,6 +68,9 @@ class Owner(Protocol):
     def send(self, send: Send) -> None:
         """Take a request to a peer."""
 
+    def apply_settings(self, settings: ApplySettings) -> None:
+        """Go by these settings from now on."""
+
     def halt(self, reason: str) -> None:
         """Stop for good."""
 
@@ -85,6 +89,8 @@ class Performer:
         self._owner = owner
         self._lanes = Lanes()
         self._is_stopped = False
+        self._has_failures = False
+        """Whether the disk of a log directory has refused."""
         self.waiting_bytes = 0
         """How many bytes of batches wait in lanes to be appended."""
         self.lane_depths: Counter[type[Effect]] = Counter()
@@ -170,7 +176,8 @@ class Performer:
     def _begin_in_thread(self, ticket: Ticket) -> None:
         loop = asyncio.get_running_loop()
         effect = ticket.effect
-        assert not isinstance(effect, Send | Reply | Flush | StoreSnapshot | Halt), f"{effect} waits for no disk"
+        at_once = Send | Reply | Flush | StoreSnapshot | ApplySettings | Halt
+        assert not isinstance(effect, at_once), f"{effect} waits for no disk"
         threads = self._readers if isinstance(effect, _Reading) else self._writers
         future = threads.submit(self._perform, effect)
         future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
@@ -193,13 +200,18 @@ class Performer:
         """Perform an effect that waits for no disk."""
         match effect:
             case Flush(topic_partition=log, end_offset=end_offset):
-                self._flusher.request(log, end_offset)
+                if not self._has_failures or log in self._storage.stores:
+                    self._flusher.request(log, end_offset)
             case StoreSnapshot():
                 self._snapshots.store(effect)
             case Send():
                 self._owner.send(effect)
             case Reply(call_id=call_id, response=response):
+                if self._has_failures:
+                    response = self._storage.told(self._owner.requests.get(call_id), response)
                 self._owner.answer(call_id, response)
+            case ApplySettings():
+                self._owner.apply_settings(effect)
             case Halt(reason=reason):
                 self._owner.halt(reason)
             case _:
@@ -207,11 +219,11 @@ class Performer:
                     self._hear(effect, self._perform(effect))
 
     def _perform(self, effect: StorageEffect) -> Outcome:
-        """Do it; damage to its log is an outcome. For any thread."""
+        """Do it; damage to its log is an outcome, and so is the failure of its directory. For any thread."""
         try:
             return self._storage.perform(effect)
-        except DamagedLogError as damage:
-            return damage
+        except (DamagedLogError, FailedDirectoryError) as loss:
+            return loss
 
     def _hear(self, effect: Effect, outcome: Outcome) -> None:
         """Let the core hear what an effect brought: right after this step, or a read in its turn."""
@@ -223,7 +235,7 @@ class Performer:
                 for damage in outcome.damage:
                     self._on_damaged(damage)
                 self._owner.answer(effect.call_id, outcome.response)
-            case DamagedLogError():
+            case DamagedLogError() | FailedDirectoryError():
                 self._on_damaged(outcome)
             case _ if self._lanes.is_going(outcome.topic_partition):
                 pass
@@ -233,7 +245,15 @@ class Performer:
             case _:
                 self._owner.submit(outcome)
 
-    def _on_damaged(self, damage: DamagedLogError) -> None:
+    def on_failed(self, failure: FailedDirectoryError) -> None:
+        """Let the core hear, before anything else, that nothing can be done in a log directory any more."""
+        self._has_failures = True
+        self._owner.submit(self._storage.on_failed(failure), is_first=True)
+
+    def _on_damaged(self, damage: DamagedLogError | FailedDirectoryError) -> None:
+        if isinstance(damage, FailedDirectoryError):
+            self.on_failed(damage)
+            return
         if self._lanes.is_going(damage.topic_partition):
             return
         # Before anything else happens: what else would be done with this log is not done any more.
@@ -242,8 +262,11 @@ class Performer:
         )
 
     def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
+        if isinstance(outcome.failure, FailedDirectoryError):
+            self.on_failed(outcome.failure)
+            return
         if outcome.failure is not None:
-            self._owner.submit(StorageFailed(reason=outcome.failure))
+            self._owner.submit(StorageFailed(reason=str(outcome.failure)))
             return
         self._owner.on_flushed(outcome)
         self._owner.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from replica.core.effects import Effect
-from replica.core.events import Event
+from replica.core.events import Event, LogDirectoryFailed
 from replica.core.lanes import Place
 from replica.core.messages import PeerRequest, Request, Response
 from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
-from replica.storage import Answer, StorageEffect, StorageReport
+from replica.storage import Answer, FailedDirectoryError, StorageEffect, StorageReport
 
 
 class Core(Protocol):
@@ -62,6 +62,12 @@ class StoragePort(Protocol):
 
         Called for one effect of a log at a time.
         """
+
+    def on_failed(self, failure: FailedDirectoryError) -> LogDirectoryFailed:
+        """Return what the core has to hear when the disk of a log directory has refused."""
+
+    def told(self, request: Request | None, response: Response) -> Response:
+        """Return what may be told the caller of a request after that."""
 
 
 class PeerTransport(Protocol):

@@ -29,7 +29,7 @@ class ProducerQuota:
     """At most ``ids_max`` producers of one address in an hour, which begins with the first of them."""
 
     def __init__(self, *, ids_max: int) -> None:
-        self._ids_max = ids_max
+        self.ids_max = ids_max
         self._hours: OrderedDict[str, tuple[int, set[int]]] = OrderedDict()
         """When an address' hour began, and the ids that it has come with since."""
 
@@ -40,7 +40,7 @@ class ProducerQuota:
         """
         match request:
             case InitProducerIdRequest():
-                return len(self._ids_of(peer, now_ms)) < self._ids_max
+                return len(self._ids_of(peer, now_ms)) < self.ids_max
             case ProduceRequest(records=records) if (producer_id := claimed_producer_id(records)) > NO_PRODUCER_ID:
                 return self._admits(producer_id, peer, now_ms)
             case _:
@@ -56,12 +56,12 @@ class ProducerQuota:
         if isinstance(request, InitProducerIdRequest):
             return InitProducerIdResponse(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         assert isinstance(request, ProduceRequest), request
-        message = f"{self._ids_max} producers of this address have written within an hour, the most there may be"
+        message = f"{self.ids_max} producers of this address have written within an hour, the most there may be"
         return ProduceResponse(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED, message=message, not_appended=True)
 
     def _admits(self, producer_id: int, peer: str, now_ms: int) -> bool:
         ids = self._ids_of(peer, now_ms)
-        if producer_id not in ids and len(ids) >= self._ids_max:
+        if producer_id not in ids and len(ids) >= self.ids_max:
             return False
         ids.add(producer_id)
         return True

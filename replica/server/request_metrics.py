@@ -44,22 +44,45 @@ class RequestCounts:
         self.over_budget: Counter[str] = Counter()
         """Requests refused because there is no room for them or for their answers, by the budget."""
         self._errors: Counter[tuple[str, str]] = Counter()
+        self._throttled: Counter[tuple[str, str]] = Counter()
+        self._throttle_ms: Counter[str] = Counter()
 
     def on_errors(self, api: str, errors: Iterable[str]) -> None:
         """Count what an answer complains of, or the status with which a call ends instead."""
         for error in errors:
             self._errors[api, error] += 1
 
+    def on_throttled(self, quota: str, outcome: str, delay_ms: int) -> None:
+        """Count that a quota has delayed an answer, be it of a call that was ``refused`` or only ``delayed``."""
+        self._throttled[quota, outcome] += 1
+        self._throttle_ms[quota] += delay_ms
+
     def collect(self) -> Iterator[Metric]:
         """Make metrics of the counts. For any thread."""
         yield self._times()
         yield from self._failures()
+        yield from self._throttling()
         over = CounterMetricFamily(
             "replica_requests_over_budget", "Requests refused, by the budget.", labels=["budget"]
         )
         for budget, count in tuple(self.over_budget.items()):
             over.add_metric([budget], count)
         yield over
+
+    def _throttling(self) -> Iterator[Metric]:
+        calls = CounterMetricFamily(
+            "replica_throttled_requests",
+            "Requests that a quota has `delayed`, or has `refused` because delays did not help.",
+            labels=["quota", "outcome"],
+        )
+        for labels, count in tuple(self._throttled.items()):
+            calls.add_metric(labels, count)
+        seconds = CounterMetricFamily(
+            "replica_throttle_seconds", "How long answers were delayed by a quota, together.", labels=["quota"]
+        )
+        for quota, delay_ms in tuple(self._throttle_ms.items()):
+            seconds.add_metric([quota], delay_ms / 1000)
+        yield from (calls, seconds)
 
     def _times(self) -> Metric:
         took = HistogramMetricFamily(

@@ -8,6 +8,7 @@ Owns no protocol rule: what can be expressed as an error code in a response is t
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,14 +44,17 @@ from replica.rpc.codec import METHODS, SERVICES, MalformedMessageError, Method
 from replica.rpc.transport import NOT_APPLIED_KEY
 from replica.server.authorizer import Authorizer
 from replica.server.budgets import AnswerBudget, OverBudgetError, Place
-from replica.server.callers import Caller
+from replica.server.callers import Caller, by_certificate
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.histogram import Histogram
+from replica.server.memory_limit import BUDGET as MEMORY
+from replica.server.memory_limit import to_end
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
 from replica.server.refusal_pace import RefusalPace
 from replica.server.request_metrics import RequestCounts
+from replica.server.throttle import Throttle, ThrottledCall, refusal_of, with_throttle_time
 from replica.server.tokens import TokenError
 
 BAD_INPUT = frozenset(
@@ -78,11 +82,14 @@ BAD_INPUT = frozenset(
 )
 """Answers that say that the asker did something wrong: they get a log line, unlike those of an ordinary election."""
 
-_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest | FetchSnapshotRequest
+_OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest
 """What only replicas ask."""
 
-_OF_BOTH = FetchRequest | ListOffsetsRequest
+_OF_BOTH = FetchRequest | ListOffsetsRequest | FetchSnapshotRequest
 """What clients ask as well: without a replica id."""
+
+_OF_RECORDS = FetchRequest | DumpLogRequest | FetchSnapshotRequest
+"""What says how much it wants: no more is read than its answer may hold."""
 
 _PACED = frozenset(
     {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
@@ -107,18 +114,37 @@ class ServiceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """A call that ends with a status instead of a response; ``not_applied`` if certainly nothing was done for it."""
+    """A call that ends with a status instead of a response; ``not_applied`` if certainly nothing was done for it.
+
+    One that is refused for what is in it counts like a ``call`` of its identity that was served.
+    """
 
     code: grpc.StatusCode
     reason: str
     not_applied: bool
+    call: ThrottledCall | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """The answer to a call that a quota has refused: it goes out later, and nothing of the request is kept for that."""
+
+    response: Response | ProduceResponses
+    call: ThrottledCall
+
+
+_OVER_MEMORY = _Refusal(
+    code=grpc.StatusCode.RESOURCE_EXHAUSTED,
+    reason=f"{MEMORY}: this replica has no memory for requests that are not complete; send them again later",
+    not_applied=True,
+)
 
 
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
 
     What other replicas ask goes by ``call_of_replica`` where there is one. Without an ``authorizer`` everybody may do
-    everything.
+    everything, and without a ``throttle`` as fast as he likes.
     """
 
     def __init__(  # noqa: PLR0913 - what stands around the core has a name each
@@ -133,6 +159,7 @@ class ReplicaService:
         counts: RequestCounts | None = None,
         pace: RefusalPace | None = None,
         authorizer: Authorizer | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._call = call
         self._call_of_replica = call_of_replica or call
@@ -147,9 +174,19 @@ class ReplicaService:
         self._counts = counts or RequestCounts()
         self._pace = pace or RefusalPace()
         self._authorizer = authorizer
+        self._throttle = throttle
         self._client_calls = 0
-        self._idle_streams: set[asyncio.Task[Any]] = set()
+        self._idle_streams: dict[asyncio.Task[Any], str] = {}
+        """Those that wait for a request, and by which connection."""
+        self._over_memory: set[asyncio.Task[Any]] = set()
         self._is_ending = False
+
+    def configure(self, limits: ServiceLimits) -> None:
+        """Go by other limits from now on; who is inside stays."""
+        self.limits = limits
+        self._producers.ids_max = limits.producer_ids_per_hour
+        self._answers.connection_bytes_max = limits.connection_answer_bytes_max
+        self._answers.all_bytes_max = limits.answer_bytes_max
 
     @property
     def answer_bytes(self) -> int:
@@ -175,17 +212,25 @@ class ReplicaService:
         stream = asyncio.current_task()
         assert stream is not None, "gRPC serves each stream in a task"
         caller: Caller | None = None
+        refusal: _Refusal | _Late | None
         while (request := await self._next_request(stream, context)) is not None:
             try:
                 if self._authorizer is not None:
                     caller = self._authorizer.believed(caller, context, method.rpc)
+                elif caller is None and self._throttle is not None and self._throttle.is_on:
+                    caller = by_certificate(context)
                 refusal = await self._serve(method, request, context, caller, with_peers=with_peers)
             except TokenError as error:
                 refusal = _Refusal(code=grpc.StatusCode.UNAUTHENTICATED, reason=str(error), not_applied=True)
             # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests
             # can be large, so that frame must not hold one.
             del request
-            if refusal is not None:
+            if isinstance(refusal, _Late):
+                encoded = method.response.encode(refusal.response)
+                await context.write(await self._delayed(method, refusal.response, encoded, refusal.call))
+            elif refusal is not None:
+                if refusal.call is not None and self._throttle is not None:
+                    await self._throttle.end(refusal.call, 0)
                 if refusal.code in _PACED:
                     await self._pace.wait_turn(context.peer())
                 await _abort(refusal, context)
@@ -196,16 +241,29 @@ class ReplicaService:
         Where this side ends it the status is OK: a caller that makes one call a stream may have had its answer, and
         takes it for good only with that status. One that has just made another call does not know what became of it.
         """
-        self._idle_streams.add(stream)
+        self._idle_streams[stream] = context.peer()
         try:
             message = None if self._is_ending else await context.read()
         except asyncio.CancelledError:
+            if stream in self._over_memory:
+                self._over_memory.discard(stream)
+                await _abort(_OVER_MEMORY, context)
             if not self._is_ending:
                 raise
             return None
         finally:
-            self._idle_streams.discard(stream)
+            del self._idle_streams[stream]
         return message if isinstance(message, bytes) else None
+
+    def end_waiting_streams(self) -> None:
+        """End streams that wait for a request, for want of memory: what has come of it is given up."""
+        ended = to_end(Counter(self._idle_streams.values()))
+        streams = [stream for stream, connection in self._idle_streams.items() if connection in ended]
+        self._counts.over_budget[MEMORY] += len(streams)
+        self._lines.warn(error=MEMORY, connections=", ".join(sorted(ended)[:10]))
+        for stream in streams:
+            self._over_memory.add(stream)
+            stream.cancel()
 
     def end_idle_streams(self) -> None:
         """Serve what is inside to its end, and nothing after that: the server is about to stop."""
@@ -221,17 +279,18 @@ class ReplicaService:
         caller: Caller | None = None,
         *,
         with_peers: bool,
-    ) -> _Refusal | None:
+    ) -> _Refusal | _Late | None:
         """Decode a request, let the core answer it, and send the answer."""
         try:
             request = method.request.decode(encoded)
         except MalformedMessageError as error:
-            reason = f"malformed {method.rpc}: {error}"
-            return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
+            call, reason = self._counted(method.rpc, caller, encoded), f"malformed {method.rpc}: {error}"
+            return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason, call)
         if is_from_replica(request):
             if not with_peers:
+                call = self._counted(method.rpc, caller, encoded)
                 reason = f"{method.rpc} of a replica is served at its --peer-listen"
-                return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
+                return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason, call)
             why_not = None if self._authorizer is None else self._authorizer.why_not_replica(request, caller)
             if why_not is not None:
                 return _Refusal(code=grpc.StatusCode.PERMISSION_DENIED, reason=why_not, not_applied=True)
@@ -241,19 +300,29 @@ class ReplicaService:
         if refusal is not None:
             return refusal
         calls = len(request.requests) if isinstance(request, ProduceRequests) else 1
+        throttled = self._counted(method.rpc, caller, encoded, calls)
+        if throttled is not None and throttled.refused_by is not None:
+            response = self._completed(method.rpc, refusal_of(request, throttled), context)
+            return _Late(response=response, call=throttled)
         self._client_calls += calls
         took = self._counts.of_clients[method.rpc]
         try:
             if isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
                 produced = partial(self._produced, context=context, caller=caller)
-                return await self._answer(method, request, context, produced, took)
+                return await self._answer(method, request, context, produced, took, throttled=throttled)
             with self._placed(request, context) as (place, bounded):
                 answered = partial(self._answered, method.rpc, context=context, caller=caller)
-                return await self._answer(method, bounded, context, answered, took, place)
+                return await self._answer(method, bounded, context, answered, took, place, throttled)
         except OverBudgetError as error:
             return self._over_budget(method.rpc, context, error)
         finally:
             self._client_calls -= calls
+
+    def _counted(self, rpc: str, caller: Caller | None, encoded: bytes, calls: int = 1) -> ThrottledCall | None:
+        """Count a call of a client for its quotas, where anybody has some."""
+        if caller is None or self._throttle is None or not self._throttle.is_on:
+            return None
+        return self._throttle.begin(rpc, caller, request_bytes=len(encoded), calls=calls)
 
     async def _answer(
         self,
@@ -263,6 +332,7 @@ class ReplicaService:
         call: Callable[[Any], Awaitable[Response | ProduceResponses]],
         took: Histogram,
         place: Place | None = None,
+        throttled: ThrottledCall | None = None,
     ) -> _Refusal | None:
         """Let the core answer a request, and send the answer: until it has gone out, it takes its place."""
         began_s = self._counts.seconds()
@@ -271,12 +341,28 @@ class ReplicaService:
         except ReplicaStoppedError as error:
             self._counts.on_errors(method.rpc, (grpc.StatusCode.UNAVAILABLE.name,))
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
-        answer: bytes = method.response.encode(self._completed(method.rpc, response, context))
+        response = self._completed(method.rpc, response, context)
+        answer: bytes = method.response.encode(response)
         took.observe(self._counts.seconds() - began_s)
         if place is not None:
             self._answers.resize(place, len(answer))
+        if throttled is not None:
+            self._client_calls -= throttled.calls  # While it is delayed, it takes nobody's turn.
+            try:
+                answer = await self._delayed(method, response, answer, throttled)
+            finally:
+                self._client_calls += throttled.calls
         await context.write(answer)
         return None
+
+    async def _delayed(
+        self, method: Method[Any, Any], response: Response | ProduceResponses, answer: bytes, call: ThrottledCall
+    ) -> bytes:
+        """An answer, once its quota lets it go; it tells how long its client is to wait besides."""
+        assert self._throttle is not None, call
+        left_ms = await self._throttle.end(call, len(answer))
+        delayed: bytes = method.response.encode(with_throttle_time(response, left_ms)) if left_ms else answer
+        return delayed
 
     @contextmanager
     def _placed(self, request: Request, context: _CLIENTS_CONTEXT) -> Iterator[tuple[Place, Request]]:
@@ -284,9 +370,9 @@ class ReplicaService:
 
         Raises OverBudgetError.
         """
-        wants_bytes = request.max_bytes if isinstance(request, FetchRequest | DumpLogRequest) else 0
+        wants_bytes = request.max_bytes if isinstance(request, _OF_RECORDS) else 0
         place = self._answers.admit(context.peer(), wants_bytes=wants_bytes)
-        if isinstance(request, FetchRequest | DumpLogRequest) and wants_bytes > 0:
+        if isinstance(request, _OF_RECORDS) and wants_bytes > 0:
             request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
         try:
             yield place, request
@@ -349,11 +435,18 @@ class ReplicaService:
         self._counts.over_budget[error.budget] += 1
         return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{error.budget}: {error}")
 
-    def _refused(self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str) -> _Refusal:
+    def _refused(
+        self,
+        rpc: str,
+        context: _CLIENTS_CONTEXT,
+        code: grpc.StatusCode,
+        reason: str,
+        call: ThrottledCall | None = None,
+    ) -> _Refusal:
         """Log and count that a call ends with a status at the door, before anything was done for it."""
         self._counts.on_errors(rpc, (code.name,))
         self._lines.warn(rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
-        return _Refusal(code=code, reason=reason, not_applied=True)
+        return _Refusal(code=code, reason=reason, not_applied=True, call=call)
 
 
 async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:

@@ -158,6 +158,10 @@ class ReplicaView(Protocol):
         """Those that it would host if their logs were not damaged."""
 
     @property
+    def failed_directories(self) -> Mapping[str, str]:
+        """The log directories that have failed, and why."""
+
+    @property
     def image(self) -> MetadataImage:
         """What the cluster has decided, as far as this replica has applied it."""
 
@@ -208,6 +212,11 @@ class CoreView:
     def offline(self) -> Mapping[TopicPartition, OfflinePartition]:
         """Those that it would host if their logs were not damaged."""
         return {} if self._core.broker is None else self._core.broker.offline
+
+    @property
+    def failed_directories(self) -> Mapping[str, str]:
+        """The log directories that have failed, and why."""
+        return {} if self._core.broker is None else self._core.broker.failed_directories
 
     @property
     def image(self) -> MetadataImage:

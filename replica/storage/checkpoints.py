@@ -9,12 +9,13 @@ flushed data, an epoch missed lets logs diverge. Source: Kafka's ``CheckpointFil
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Generic, Self, TypeVar
 
 from replica.ids import Epoch, EpochEntry, Offset, TopicPartition
-from replica.storage.errors import CorruptCheckpointError
+from replica.storage.errors import CorruptCheckpointError, StorageError
 from replica.storage.files import Files, atomic_write, read_file
 
 _VERSION = "0"
@@ -79,91 +80,119 @@ def read_epochs(files: Files, path: Path) -> tuple[EpochEntry, ...]:
     return tuple(entries)
 
 
-def _read_offsets(files: Files, path: Path) -> dict[TopicPartition, Offset]:
-    offsets: dict[TopicPartition, Offset] = {}
+_ValueT = TypeVar("_ValueT")
+
+
+def _read_values(
+    files: Files, path: Path, what: str, value_of: Callable[[Path, int, str], _ValueT]
+) -> dict[TopicPartition, _ValueT]:
+    values: dict[TopicPartition, _ValueT] = {}
     for line, text in enumerate(read_lines(files, path), start=3):
-        topic, partition, offset = _fields(path, line, text, ("topic", "partition", "offset"))
+        topic, partition, value = _fields(path, line, text, ("topic", "partition", what))
         topic_partition = TopicPartition(topic, _number(path, line, partition))
-        if not topic or topic_partition in offsets:
+        if not topic or topic_partition in values:
             raise CorruptCheckpointError(path, f"log {topic_partition} is unnamed or named twice", line=line)
-        offsets[topic_partition] = Offset(_number(path, line, offset))
-    return offsets
+        values[topic_partition] = value_of(path, line, value)
+    return values
 
 
-class OffsetCheckpoint:
-    """One offset per log of a data directory, kept in one file. Safe to share between the threads of several logs.
+class LogCheckpoint(Generic[_ValueT]):
+    """One value per log of a data directory, kept in one file. Safe to share between the threads of several logs.
 
     Whatever is stored brings to the file what was only noted before: so a change that must be durable at once never
-    waits for the others, and one write serves any number of notes.
+    waits for the others, and one write serves any number of notes. Whatever stores may raise StorageError: the file
+    is in the data directory, wherever the log is that it is about.
     """
 
-    def __init__(self, files: Files, path: Path, offsets: Mapping[TopicPartition, Offset]) -> None:
+    def __init__(self, files: Files, path: Path, values: Mapping[TopicPartition, _ValueT]) -> None:
         self._files = files
-        self._offsets = dict(offsets)
-        self._stored = dict(offsets)
+        self._values = dict(values)
+        self._stored = dict(values)
         self._lock = threading.Lock()
         self.path = path
 
-    @classmethod
-    def load(cls, files: Files, path: Path) -> OffsetCheckpoint:
-        """Read the file; CorruptCheckpointError if it is missing or malformed."""
-        return cls(files, path, _read_offsets(files, path))
-
-    def get(self, topic_partition: TopicPartition) -> Offset | None:
-        """The offset of one log, absent if none was ever stored."""
+    def get(self, topic_partition: TopicPartition) -> _ValueT | None:
+        """The value of one log, absent if none was ever stored."""
         with self._lock:
-            return self._offsets.get(topic_partition)
+            return self._values.get(topic_partition)
 
     def topic_partitions(self) -> frozenset[TopicPartition]:
         """The logs that the file names."""
         with self._lock:
-            return frozenset(self._offsets)
+            return frozenset(self._values)
 
-    def note(self, topic_partition: TopicPartition, offset: Offset | None) -> None:
-        """Take the offset of one log, absent to forget it; durable once anything is stored, or ``store`` returns."""
+    def note(self, topic_partition: TopicPartition, value: _ValueT | None) -> None:
+        """Take the value of one log, absent to forget it; durable once anything is stored, or ``store`` returns."""
         with self._lock:
-            self._note(topic_partition, offset)
+            self._note(topic_partition, value)
 
     def store(self) -> None:
-        """Bring what was noted to the file, durable on return; nothing new costs nothing. May raise OSError."""
+        """Bring what was noted to the file, durable on return; nothing new costs nothing."""
         with self._lock:
             self._store()
 
-    def put(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """Store the offset of one log, durable on return. May raise OSError."""
+    def put(self, topic_partition: TopicPartition, value: _ValueT) -> None:
+        """Store the value of one log, durable on return."""
         with self._lock:
-            self._note(topic_partition, offset)
+            self._note(topic_partition, value)
             self._store()
-
-    def lower(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        """Store ``offset`` where a larger one is known, durable on return. May raise OSError."""
-        with self._lock:
-            if self._offsets.get(topic_partition, offset) > offset:
-                self._note(topic_partition, offset)
-                self._store()
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Forget one log, durable on return; one that is not known costs nothing. May raise OSError."""
+        """Forget one log, durable on return; one that is not known costs nothing."""
         with self._lock:
-            if topic_partition in self._offsets or topic_partition in self._stored:
+            if topic_partition in self._values or topic_partition in self._stored:
                 self._note(topic_partition, None)
                 self._store()
 
-    def put_all(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Store the offsets of these logs, durable on return. May raise OSError."""
+    def put_all(self, values: Mapping[TopicPartition, _ValueT]) -> None:
+        """Store the values of these logs, durable on return."""
         with self._lock:
-            self._offsets |= offsets
+            self._values |= values
             self._store()
 
-    def _note(self, topic_partition: TopicPartition, offset: Offset | None) -> None:
-        if offset is None:
-            self._offsets.pop(topic_partition, None)
+    def _note(self, topic_partition: TopicPartition, value: _ValueT | None) -> None:
+        if value is None:
+            self._values.pop(topic_partition, None)
         else:
-            self._offsets[topic_partition] = offset
+            self._values[topic_partition] = value
 
     def _store(self) -> None:
-        if self._offsets == self._stored:
+        if self._values == self._stored:
             return
-        lines = (f"{log.topic} {log.partition} {offset}" for log, offset in sorted(self._offsets.items()))
-        write_lines(self._files, self.path, lines)
-        self._stored = dict(self._offsets)
+        lines = (f"{log.topic} {log.partition} {value}" for log, value in sorted(self._values.items()))
+        try:
+            write_lines(self._files, self.path, lines)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error}") from error
+        self._stored = dict(self._values)
+
+
+class OffsetCheckpoint(LogCheckpoint[Offset]):
+    """One offset per log."""
+
+    @classmethod
+    def load(cls, files: Files, path: Path) -> Self:
+        """Read the file; CorruptCheckpointError if it is missing or malformed."""
+        return cls(files, path, _read_values(files, path, "offset", _offset))
+
+    def lower(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """Store ``offset`` where a larger one is known, durable on return."""
+        with self._lock:
+            if self._values.get(topic_partition, offset) > offset:
+                self._note(topic_partition, offset)
+                self._store()
+
+
+def _offset(path: Path, line: int, text: str) -> Offset:
+    return Offset(_number(path, line, text))
+
+
+class PlacesCheckpoint(LogCheckpoint[str]):
+    """In which log directory each log lies, by the directory's id; those of the data directory are not named."""
+
+    @classmethod
+    def load(cls, files: Files, path: Path) -> Self:
+        """Read the file, which is there once a log lies elsewhere. CorruptCheckpointError if it is malformed."""
+        if not files.exists(path):
+            return cls(files, path, {})
+        return cls(files, path, _read_values(files, path, "directoryId", lambda _path, _line, text: text))

@@ -1,7 +1,7 @@
-"""One data directory: formatting it, opening it, and what its logs share.
+"""One data directory: formatting it, opening it, and what its logs share, also those in other log directories.
 
-Owns the directory's identity, the lock, the three offset checkpoints, the clean-shutdown marker, and which logs there
-are: they come with ``create_log`` and go with ``delete_log``. Knows nothing of what is inside a log. A replica never
+Owns the directory's identity, the lock, the checkpoints, the clean-shutdown marker, and which logs there are: they
+come with ``create_log`` and go with ``delete_log``. Knows nothing of what is inside a log. A replica never
 formats a directory by itself: a disk that was wiped has forgotten its votes, and must come back under a fresh directory
 id instead of voting twice unnoticed.
 Source: Kafka's ``StorageTool``, ``LogManager``, ``CleanShutdownFileHandler``, ``MetaPropertiesEnsemble``.
@@ -10,36 +10,46 @@ Source: Kafka's ``StorageTool``, ``LogManager``, ``CleanShutdownFileHandler``, `
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import Struct
 
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.storage import clean_shutdown, meta_properties
-from replica.storage.checkpoints import OffsetCheckpoint, write_lines
+from replica.storage.checkpoints import OffsetCheckpoint, PlacesCheckpoint, write_lines
 from replica.storage.errors import (
-    AlreadyFormattedError,
-    DirectoryLockedError,
+    DamagedLogError,
+    FailedDirectoryError,
     ForeignDirectoryError,
     NotFormattedError,
     StorageError,
 )
-from replica.storage.files import OS_FILES, Files, Handle, OpenMode, remove_durably
+from replica.storage.files import OS_FILES, Files, Handle, make_directory, remove_durably
+from replica.storage.group_backup import GroupBackup, restore_log
 from replica.storage.late_files import LateFiles
 from replica.storage.log_directories import is_named, is_topic, make_partition, partitions_in
+from replica.storage.log_dirs import (
+    LogDir,
+    Places,
+    check_is_empty,
+    format_log_dir,
+    open_log_dir,
+    take_lock,
+)
 from replica.storage.meta_properties import MetaProperties
+from replica.storage.tail import Tails
 from replica.storage.trash import FILE_DELETE_DELAY_MS, Trash, remove_deleted_directories, remove_tree
 from replica.storage.voter_files import INITIAL_VOTERS_FILE, read_initial_voters, write_initial_voters
 from replica.voters import ReplicaKey, VoterSet, is_directory_id
 
-LOCK_FILE = ".lock"
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"
 REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
-
-_NOT_OURS_TO_MIND = frozenset({"lost+found"})
+LOG_DIRECTORY_FILE = "log-directory-checkpoint"
 
 
 def format_directory(
@@ -49,36 +59,62 @@ def format_directory(
     replica_id: ReplicaId,
     directory_id: str | None = None,
     initial_voters: VoterSet,
+    feature_level: int = FIRST_LEVEL,
+    restored: Sequence[GroupBackup] = (),
     files: Files = OS_FILES,
 ) -> MetaProperties:
     """Make an empty or missing directory the data directory of one replica of one cluster, durably.
 
     A fresh ``directory_id`` is drawn unless one is given. ``initial_voters`` are those of every quorum log until the
-    log itself says otherwise: this disk among them, or nobody.
+    log itself says otherwise: this disk among them, or nobody. A new cluster of theirs begins at ``feature_level``.
+    The groups of ``restored`` begin as their back-ups are.
 
     ``meta.properties`` comes last, so that a directory whose formatting was cut short is not taken for a formatted
     one. AlreadyFormattedError if the directory holds anything; ValueError for an id that cannot be stored, and where
-    this disk is not among the initial voters; StorageError if the disk refuses.
+    this disk is not among the initial voters, or a back-up cannot be restored so; StorageError if the disk refuses.
     """
     meta = MetaProperties(
         cluster_id=cluster_id,
         replica_id=replica_id,
         directory_id=meta_properties.random_directory_id() if directory_id is None else directory_id,
+        feature_level=feature_level,
     )
     _check_initial_voters(initial_voters, meta)
+    _check_restored(restored, initial_voters, cluster_id)
     try:
-        _make_directory(files, path)
-        if files.exists(path / meta_properties.FILE_NAME):
-            raise AlreadyFormattedError(f"{path} is formatted already; choose another directory or delete this one")
-        if set(files.names(path)) - _NOT_OURS_TO_MIND:
-            raise AlreadyFormattedError(f"{path} is not empty; choose another directory or empty this one")
+        make_directory(files, path)
+        check_is_empty(files, path)
         for name in (RECOVERY_POINT_FILE, LOG_START_FILE, REPLICATION_OFFSET_FILE):
             write_lines(files, path / name, ())
+        for backup in restored:
+            restore_log(files, path, backup, initial_voters)
+        OffsetCheckpoint.load(files, path / LOG_START_FILE).put_all({one.log: one.end_offset for one in restored})
         write_initial_voters(files, path / INITIAL_VOTERS_FILE, initial_voters)
         meta_properties.write_meta_properties(files, path / meta_properties.FILE_NAME, meta)
     except OSError as error:
         raise StorageError(f"cannot format {path}: {error}") from error
     return meta
+
+
+def format_log_directory(path: Path, *, data_dir: Path, files: Files = OS_FILES) -> MetaProperties:
+    """Make an empty or missing directory a log directory of the replica whose data directory there is, durably.
+
+    Raises NotFormattedError for the latter, AlreadyFormattedError if the directory holds anything, StorageError if the
+    disk refuses.
+    """
+    try:
+        meta = replace(_read_meta(files, data_dir), directory_id=meta_properties.random_directory_id())
+        format_log_dir(files, path, meta)
+    except OSError as error:
+        raise StorageError(f"cannot format {path}: {error}") from error
+    return meta
+
+
+def _read_meta(files: Files, path: Path) -> MetaProperties:
+    meta_path = path / meta_properties.FILE_NAME
+    if not files.exists(meta_path):
+        raise NotFormattedError(f"{path} is not a formatted data directory; run `replica format` on it first")
+    return meta_properties.read_meta_properties(files, meta_path)
 
 
 def _check_initial_voters(voters: VoterSet, meta: MetaProperties) -> None:
@@ -94,32 +130,47 @@ def _check_initial_voters(voters: VoterSet, meta: MetaProperties) -> None:
         )
 
 
-def _make_directory(files: Files, path: Path) -> None:
-    if files.exists(path):
-        return
-    _make_directory(files, path.parent)
-    files.mkdir(path)
-    files.fsync_directory(path.parent)
+def _check_restored(restored: Sequence[GroupBackup], voters: VoterSet, cluster_id: str) -> None:
+    if restored and not voters.voters:
+        raise ValueError("who begins with a back-up votes at first; a disk that joins later gets everything from those")
+    for backup in restored:
+        if backup.cluster_id == cluster_id:
+            raise ValueError(
+                f"the back-up is of cluster {cluster_id} itself: choose another cluster id, so that the replicas of "
+                "before cannot join the new ones"
+            )
+    if len({backup.group for backup in restored}) < len(restored):
+        raise ValueError("two back-ups are of the same group")
 
 
 def open_directory(
-    path: Path, *, cluster_id: str | None = None, replica_id: ReplicaId | None = None, files: Files = OS_FILES
+    path: Path,
+    *,
+    cluster_id: str | None = None,
+    replica_id: ReplicaId | None = None,
+    log_dirs: Sequence[Path] = (),
+    files: Files = OS_FILES,
 ) -> DataDirectory:
     """Lock a formatted directory and load what its logs share; the ids, where given, must be the directory's own.
 
-    The clean-shutdown marker is consumed here, durably, before anything can be written. Raises NotFormattedError,
-    ForeignDirectoryError, DirectoryLockedError, CorruptCheckpointError, or StorageError if the disk refuses.
+    New partitions are put into ``log_dirs`` where any are given. One of them whose disk refuses has failed, and all
+    else goes on. The clean-shutdown marker is consumed here, durably, before anything can be written. Raises
+    NotFormattedError, ForeignDirectoryError, DirectoryLockedError, CorruptCheckpointError, or StorageError if the disk
+    refuses, or a log lies in two directories.
     """
-    meta_path = path / meta_properties.FILE_NAME
     try:
-        if not files.exists(meta_path):
-            raise NotFormattedError(f"{path} is not a formatted data directory; run `replica format` on it first")
-        meta = meta_properties.read_meta_properties(files, meta_path)
+        meta = _read_meta(files, path)
         _check_identity(path, meta, cluster_id, replica_id)
-        lock = _take_lock(files, path)
+        lock = take_lock(files, path)
+        found: dict[LogDir, list[TopicPartition]] = {}
         try:
-            return _load(files, path, meta, lock)
+            for log_dir in log_dirs:
+                place, logs = open_log_dir(files, log_dir, meta)
+                found[place] = logs
+            return _load(files, path, meta, lock, found)
         except BaseException:
+            for place in found:
+                place.close()
             files.close(lock)
             raise
     except OSError as error:
@@ -133,20 +184,17 @@ def _check_identity(path: Path, meta: MetaProperties, cluster_id: str | None, re
         raise ForeignDirectoryError(f"{path} belongs to replica {meta.replica_id}, not to {replica_id}")
 
 
-def _take_lock(files: Files, path: Path) -> Handle:
-    handle = files.open(path / LOCK_FILE, OpenMode.ENSURE)
-    if not files.try_lock(handle):
-        files.close(handle)
-        raise DirectoryLockedError(f"{path} is in use by another process; stop it or choose another data directory")
-    return handle
-
-
-def _load(files: Files, path: Path, meta: MetaProperties, lock: Handle) -> DataDirectory:
+def _load(
+    files: Files, path: Path, meta: MetaProperties, lock: Handle, log_dirs: Mapping[LogDir, Sequence[TopicPartition]]
+) -> DataDirectory:
     checkpoints = Checkpoints(
         recovery_points=OffsetCheckpoint.load(files, path / RECOVERY_POINT_FILE),
         log_starts=OffsetCheckpoint.load(files, path / LOG_START_FILE),
         high_watermarks=OffsetCheckpoint.load(files, path / REPLICATION_OFFSET_FILE),
+        places=Places(tuple(log_dirs), PlacesCheckpoint.load(files, path / LOG_DIRECTORY_FILE)),
     )
+    flushed = checkpoints.recovery_points.topic_partitions()
+    checkpoints.places.take_stock(path, partitions_in(files, path), log_dirs, flushed)
     initial_voters = read_initial_voters(files, path / INITIAL_VOTERS_FILE)
     marker = path / clean_shutdown.FILE_NAME
     was_clean, clean_broker_epoch = files.exists(marker), None
@@ -167,11 +215,12 @@ def _load(files: Files, path: Path, meta: MetaProperties, lock: Handle) -> DataD
 
 
 class Checkpoints(Struct, frozen=True, kw_only=True):
-    """The offset checkpoints of a data directory, one offset a log in each."""
+    """The offset checkpoints of a data directory, one offset a log in each, and where each log lies."""
 
     recovery_points: OffsetCheckpoint
     log_starts: OffsetCheckpoint
     high_watermarks: OffsetCheckpoint
+    places: Places
 
 
 class DataDirectory:
@@ -204,7 +253,9 @@ class DataDirectory:
         self.recovery_points = checkpoints.recovery_points
         self.log_starts = checkpoints.log_starts
         self.high_watermarks = checkpoints.high_watermarks
-        self.trash = Trash(files)
+        self.places = checkpoints.places
+        self.tails = Tails()
+        self._trash = Trash(files)
         self._lock: Handle | None = lock
         self._state_lock = threading.Lock()
         # The marker speaks for every log of the directory. A log that nobody has opened since an unclean stop is as
@@ -223,6 +274,13 @@ class DataDirectory:
     def directory_id(self) -> str:
         return self.meta.directory_id
 
+    def check_is_there(self, topic_partition: TopicPartition) -> None:
+        """Raise FailedDirectoryError or DamagedLogError for a log whose directory has failed, or is another one now."""
+        if (failure := self.failure_of(topic_partition)) is not None:
+            raise failure
+        if topic_partition in self.places.lost:
+            raise DamagedLogError(topic_partition, self.places.lost[topic_partition])
+
     # --- its logs ---------------------------------------------------------------------------------------------------
 
     def log_path(self, topic_partition: TopicPartition) -> Path:
@@ -230,7 +288,28 @@ class DataDirectory:
         if not is_topic(topic_partition.topic):
             topic = topic_partition.topic
             raise StorageError(f"topic {topic!r} must be 1 to 249 letters, digits, dots, dashes and underscores")
-        return self.path / str(topic_partition)
+        place = self.places.of(topic_partition)
+        return (self.path if place is None else place.path) / str(topic_partition)
+
+    def trash_of(self, topic_partition: TopicPartition) -> Trash:
+        """Where what is deleted of a log waits for its removal: on the same disk."""
+        place = self.places.of(topic_partition)
+        return self._trash if place is None else place.trash
+
+    def refused(self, topic_partition: TopicPartition, told: str, error: OSError) -> StorageError:
+        """What it means that the disk refuses on which a log lies: FailedDirectoryError if others are unconcerned."""
+        return self.places.refused(self.places.of(topic_partition), told, error)
+
+    def is_failed(self, topic_partition: TopicPartition) -> bool:
+        """Tell whether the log directory in which a log lies has failed: then nothing is done to it any more."""
+        return self.failure_of(topic_partition) is not None
+
+    def failure_of(self, topic_partition: TopicPartition) -> FailedDirectoryError | None:
+        """How the log directory has failed in which a log lies; absent while it has not."""
+        place = self.places.of(topic_partition)
+        if place is None or place.failure is None:
+            return None
+        return FailedDirectoryError(place.path, place.failure)
 
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
         """All logs, sorted: those of topics, by their partition.metadata, and those with a recovery point.
@@ -238,7 +317,8 @@ class DataDirectory:
         A log whose creation was cut short is not among them. One whose directory is gone is: opening it is refused.
         """
         with self._guard("list the logs of"):
-            return tuple(sorted({*partitions_in(self.files, self.path), *self.recovery_points.topic_partitions()}))
+            here = partitions_in(self.files, self.path)
+            return tuple(sorted({*here, *self.places.elsewhere(), *self.recovery_points.topic_partitions()}))
 
     def create_log(
         self, topic_partition: TopicPartition, topic_id: TopicId, late_files: LateFiles | None = None
@@ -247,38 +327,48 @@ class DataDirectory:
 
         In ``late_files`` it is as durable as they are. StorageError if there is a log of that name.
         """
+        # An earlier log of that name is gone, and its place with it.
         path = self.log_path(topic_partition)
-        with self._guard(f"create log {topic_partition} in"):
+        with self._guard(f"create log {topic_partition} in", topic_partition):
             if is_named(self.files, path) or self.recovery_points.get(topic_partition) is not None:
                 raise StorageError(f"cannot create log {path}: there is one of that name")
-            # What is known of an earlier log of that name must not be believed of the new one.
-            self._forget(topic_partition)
+        # What is known of an earlier log of that name must not be believed of the new one.
+        self._forget(topic_partition)
+        self.places.choose(topic_partition)
+        if (failure := self.failure_of(topic_partition)) is not None:
+            raise failure
+        path = self.log_path(topic_partition)
+        with self._guard(f"create log {topic_partition} in", topic_partition):
             if self.files.exists(path):
                 remove_tree(self.files, path)  # What an earlier creation has left.
             make_partition(late_files or self.files, path, topic_id)
 
     def has_log(self, topic_partition: TopicPartition) -> bool:
         """Tell whether anything is known or there of a log."""
-        with self._guard(f"look for log {topic_partition} in"):
-            path = self.log_path(topic_partition)
-            is_known = self.recovery_points.get(topic_partition) is not None
-            return is_known or self.files.exists(path) or bool(self.trash.put_aside_before(path))
+        with self._guard(f"look for log {topic_partition} in", topic_partition):
+            path, trash = self.log_path(topic_partition), self.trash_of(topic_partition)
+            is_known = self.recovery_points.get(topic_partition) is not None or self.is_failed(topic_partition)
+            return is_known or self.files.exists(path) or bool(trash.put_aside_before(path))
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Delete a log that is not open; its name is free, durably, on return, its space after ``delete_expired``.
 
         A crash leaves the log whole, or gone. StorageError if there is no such log. What was put aside of it goes too.
+        What lies in a log directory that has failed stays there, and is nobody's log any more.
         """
-        path = self.log_path(topic_partition)
-        with self._guard(f"delete log {topic_partition} from"):
-            if not self.has_log(topic_partition):
-                raise StorageError(f"cannot delete log {path}: there is none of that name")
-            # First the checkpoints: with a recovery point left behind, the next start would take the log for lost.
-            self._forget(topic_partition)
-            if self.files.exists(path):  # A log that is lost is only forgotten.
-                self.trash.put_directory(path)
-            for damaged in self.trash.put_aside_before(path):
-                self.trash.put_directory(damaged)
+        path, trash = self.log_path(topic_partition), self.trash_of(topic_partition)
+        if not self.is_failed(topic_partition):
+            with self._guard(f"delete log {topic_partition} from", topic_partition):
+                if not self.has_log(topic_partition):
+                    raise StorageError(f"cannot delete log {path}: there is none of that name")
+                # First the checkpoints: with a recovery point left behind, the next start would take the log for lost.
+                self._forget(topic_partition)
+                if self.files.exists(path):  # A log that is lost is only forgotten.
+                    trash.put_directory(path)
+                for damaged in trash.put_aside_before(path):
+                    trash.put_directory(damaged)
+        self._forget(topic_partition)
+        self.places.forget(topic_partition)
         self.log_closed_cleanly(topic_partition)
 
     def put_log_aside(self, topic_partition: TopicPartition) -> None:
@@ -287,10 +377,11 @@ class DataDirectory:
         A crash leaves the log where it was, or put aside. One whose directory is missing is only forgotten.
         """
         path = self.log_path(topic_partition)
-        with self._guard(f"put aside log {topic_partition} in"):
+        with self._guard(f"put aside log {topic_partition} in", topic_partition):
             self._forget(topic_partition)
             if self.files.exists(path):
-                self.trash.put_aside(path)
+                self.trash_of(topic_partition).put_aside(path)
+        self.places.forget(topic_partition)
         self.log_closed_cleanly(topic_partition)
 
     def _forget(self, topic_partition: TopicPartition) -> None:
@@ -303,31 +394,36 @@ class DataDirectory:
         For any thread: it may block for long. StorageError if the disk refuses.
         """
         with self._guard("remove deleted files from"):
-            self.trash.empty(now_ms, file_delete_delay_ms)
+            self._trash.empty(now_ms, file_delete_delay_ms)
+        for place in self.places.dirs:
+            if place.failure is None:
+                try:
+                    place.trash.empty(now_ms, file_delete_delay_ms)
+                except OSError as error:
+                    told = f"cannot remove deleted files from {place.path}"
+                    raise self.places.refused(place, told, error) from error
 
     def store_high_watermarks(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """Store these in replication-offset-checkpoint, durable on return. StorageError if the disk refuses.
 
         Those of other logs stay: a log that is offline has none to tell for now, and may be whole at the next start.
         """
-        with self._guard("store the high watermarks of"):
-            self.high_watermarks.put_all(offsets)
+        self.high_watermarks.put_all(offsets)
 
     def store_checkpoints(self) -> None:
         """Store what was noted of the logs, durable on return. StorageError if the disk refuses."""
-        with self._guard("store the checkpoints of"):
-            self._store_checkpoints()
-
-    def _store_checkpoints(self) -> None:
         self.recovery_points.store()
         self.log_starts.store()
 
     @contextmanager
-    def _guard(self, action: str) -> Iterator[None]:
+    def _guard(self, action: str, topic_partition: TopicPartition | None = None) -> Iterator[None]:
+        """Say what was refused: of this log, wherever it lies, or in this directory."""
         try:
             yield
         except OSError as error:
-            raise StorageError(f"cannot {action} {self.path}: {error}") from error
+            place = None if topic_partition is None else self.places.of(topic_partition)
+            where = self.path if place is None else place.path
+            raise self.places.refused(place, f"cannot {action} {where}", error) from error
 
     # --- clean or not -----------------------------------------------------------------------------------------------
 
@@ -340,6 +436,11 @@ class DataDirectory:
         """A log may change from now on: only its own clean close makes it clean again."""
         with self._state_lock:
             self._unclean_logs.add(topic_partition)
+
+    def log_recovered(self, topic_partition: TopicPartition, end_offset: Offset) -> None:
+        """All below ``end_offset`` is on the disk: from now on the log is known to be, and where, durable on return."""
+        self.places.store(topic_partition)
+        self.recovery_points.put(topic_partition, end_offset)
 
     def log_closed_cleanly(self, topic_partition: TopicPartition) -> None:
         """Everything in this log is flushed and its recovery point is its end."""
@@ -357,10 +458,12 @@ class DataDirectory:
             return
         try:
             if clean:
-                self._store_checkpoints()
+                self.store_checkpoints()
             if clean and not self._unclean_logs:
                 clean_shutdown.write_clean_shutdown(self.files, self.path / clean_shutdown.FILE_NAME, broker_epoch)
         except OSError as error:
             raise StorageError(f"cannot mark {self.path} as cleanly closed: {error}") from error
         finally:
+            for place in self.places.dirs:
+                place.close()
             self.files.close(lock)

@@ -1,7 +1,8 @@
 """What can be wrong with a data directory, one class per kind, each message one sentence that says what to do.
 
 Owns the exceptions of this package. A ``StorageError`` means that nothing on this disk is trusted any more: the replica
-stops, and never tries the same call again. A ``DamagedLogError`` is about one partition's log: nothing of that is.
+stops, and never tries the same call again. A ``DamagedLogError`` is about one partition's log: nothing of that is. A
+``FailedDirectoryError`` is about one log directory.
 """
 
 from __future__ import annotations
@@ -30,6 +31,14 @@ class DamagedLogError(StorageError):
         super().__init__(reason)
         self.topic_partition = topic_partition
         self.offset = offset
+
+
+class FailedDirectoryError(StorageError):
+    """The disk of one log directory refuses. Nothing on it is trusted any more; other disks are as good as before."""
+
+    def __init__(self, directory: Path, reason: str) -> None:
+        super().__init__(reason)
+        self.directory = directory
 
 
 class OutOfDescriptorsError(StorageError):

@@ -37,8 +37,8 @@ from replica.storage.errors import (
 )
 from replica.storage.late_files import LateFiles
 from replica.storage.log_producers import LogProducers
-from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
-from replica.storage.recovery import EPOCH_FILE, QUORUM_STATE_FILE, LoadedLog, load_log
+from replica.storage.quorum_state_file import QUORUM_STATE_FILE, read_quorum_state, write_quorum_state
+from replica.storage.recovery import EPOCH_FILE, LoadedLog, load_log
 from replica.storage.retention import Retention, retention_start
 from replica.storage.segment import Segment
 from replica.storage.segments import Segments
@@ -52,8 +52,7 @@ from replica.voters import VoterEntry
 class LogStore:
     """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
     Exceptions are OffsetOutOfRangeError and OutOfDescriptorsError, which say nothing about the disk. Damage to a
-    partition's log that a reader comes upon is a DamagedLogError: nothing of this log is trusted then, and nothing is
-    written to it any more.
+    partition's log that a reader comes upon is a DamagedLogError: this log is not trusted nor written to any more.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class LogStore:
         self._late_files = loaded.late_files
         self._files = loaded.late_files or directory.files
         self._topic_partition = topic_partition
-        self._config = config
         self._path = directory.log_path(topic_partition)
         self._segments = Segments(
             self._files,
@@ -79,7 +77,7 @@ class LogStore:
         self._names_unflushed = False
         self._snapshots = loaded.snapshots
         self._producers = LogProducers(loaded.producer_snapshots, loaded.producers, self._segments)
-        self._tail = Tail(config.tail_bytes_max)
+        self._tail = Tail(config.tail_bytes_max, directory.tails)
         self._failure: StorageError | None = None
         self._is_partition = loaded.topic_id is not None
         self._closed = False
@@ -111,7 +109,7 @@ class LogStore:
         except UnreadableFileError as error:
             raise DamagedLogError(topic_partition, f"cannot open log {path}: {error}") from error
         except OSError as error:
-            raise StorageError(f"cannot open log {path}: {error}") from error
+            raise directory.refused(topic_partition, f"cannot open log {path}", error) from error
         return cls(directory, topic_partition, config, loaded), recovered
 
     @property
@@ -169,8 +167,8 @@ class LogStore:
         if segment not in self._unflushed:
             self._unflushed.append(segment)
         segment.append(batches)
+        self._tail.append(batches)
         for batch in batches:
-            self._tail.append(batch)
             self._segments.note_appended(batch)
             self._producers.note(batch)
         self._log_end_offset = batches[-1].end_offset
@@ -198,7 +196,7 @@ class LogStore:
         if self._late_files is not None:
             self._late_files.catch_up()
             self._late_files = None
-            self._directory.recovery_points.put(self._topic_partition, Offset(0))
+            self._directory.log_recovered(self._topic_partition, Offset(0))
 
     def _flush(self) -> Offset:
         if self._late_files is not None and self._log_end_offset == 0:
@@ -277,7 +275,8 @@ class LogStore:
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
         self._directory.high_watermarks.lower(self._topic_partition, offset)
         self._segments.begin_anew(offset, lambda: self._producers.begin_anew(offset, producers))
-        self._tail, self._unflushed, self._names_unflushed = Tail(self._config.tail_bytes_max), [], False
+        self._tail.clear()
+        self._unflushed, self._names_unflushed = [], False
         self._log_end_offset = self._flushed_end_offset = offset
         # The segment's name says it all. A higher log start, left behind, would swallow what is appended next.
         self._directory.log_starts.remove(self._topic_partition)
@@ -299,14 +298,15 @@ class LogStore:
             self._producers.keep_beside(offset, self._log_end_offset, dropped)
             self._segments.note_log_start(offset)
             self._directory.log_starts.put(self._topic_partition, offset)
-            self._tail.start_at(offset)
+            self._tail.drop_below(offset)
             if not dropped:
                 return
             if self._names_unflushed:
                 # The names of the segments that stay may not be durable yet: a crash must not leave a log without any.
                 self._files.fsync_directory(self._path)
-            self._segments.throw_away(dropped, self._directory.trash)
-            self._producers.throw_away_below(self._segments.first.base_offset, self._directory.trash)
+            trash = self._directory.trash_of(self._topic_partition)
+            self._segments.throw_away(dropped, trash)
+            self._producers.throw_away_below(self._segments.first.base_offset, trash)
             self._files.fsync_directory(self._path)
             self._unflushed = [segment for segment in self._unflushed if segment not in dropped]
 
@@ -449,6 +449,7 @@ class LogStore:
                         self._close_cleanly()
             finally:
                 self._closed = True
+                self._tail.clear()
                 for segment in self._segments:
                     segment.close()
 
@@ -484,7 +485,7 @@ class LogStore:
         try:
             yield
         except OSError as error:
-            self._failure = StorageError(f"cannot {action} log {self._path}: {error}")
+            self._failure = self._directory.refused(self._topic_partition, f"cannot {action} log {self._path}", error)
             raise self._failure from error
         except (OffsetOutOfRangeError, OutOfDescriptorsError):
             raise

@@ -7,7 +7,7 @@ how a reply travels, is theirs. Source: Kafka's ``LogManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import assert_never
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from replica.core.effects import (
     Append,
     ApplyRetention,
+    ApplySettings,
     CreateLog,
     DeleteLog,
     DropSnapshots,
@@ -44,10 +45,11 @@ from replica.core.effects import (
     StoreVoters,
     Truncate,
 )
-from replica.core.events import BatchFound, LogRead, LogStartMoved, ProducersScanned
+from replica.core.events import BatchFound, LogDirectoryFailed, LogRead, LogStartMoved, ProducersScanned
 from replica.core.lanes import Place, Question, place_of
+from replica.core.log.producing import ACKS_ALL
 from replica.core.log.recovered import RecoveredLog
-from replica.core.messages import ListOffsetsResponse, Request, Response
+from replica.core.messages import ListOffsetsResponse, ProduceRequest, ProduceResponse, Request, Response
 from replica.core.reading import read_ranges
 from replica.core.rules.log import LogRules
 from replica.errors import ErrorCode
@@ -58,12 +60,14 @@ from replica.storage.errors import (
     CorruptCheckpointError,
     CorruptLogError,
     DamagedLogError,
+    FailedDirectoryError,
     OutOfDescriptorsError,
     StorageError,
 )
 from replica.storage.late_files import LateFiles
 from replica.storage.log import LogStore
 from replica.storage.log_directories import holds_partition
+from replica.storage.log_dirs import LogDir
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
 
@@ -88,6 +92,8 @@ StorageEffect = (
     | Question
 )
 StorageReport = LogRead | BatchFound | ProducersScanned | LogStartMoved
+Loss = DamagedLogError | FailedDirectoryError
+"""What takes away one log, or all of one log directory, and nothing else."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -95,7 +101,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     response: Response
     records: Mapping[TopicPartition, bytes] = field(default_factory=dict)
-    damage: tuple[DamagedLogError, ...] = ()
+    damage: tuple[Loss, ...] = ()
 
 
 class LogTable:
@@ -115,7 +121,7 @@ class LogTable:
         self.directory = directory
         self.recovered = recovered
         """The logs as they were found when the table was opened."""
-        self._config = config
+        self.config = config
         self._rules = rules
         self._stores = dict(stores)
         self._is_open = True
@@ -131,10 +137,10 @@ class LogTable:
     ) -> LogTable:
         """Recover the quorum logs, created where the directory has never had them, and every partition that there is.
 
-        A partition's log that is damaged is only told of, as it was found: it has no store. If a quorum log is refused,
-        nothing has changed, the directory is closed, and a marker of a clean stop is where it was. A quorum log that is
-        not among them is refused as well: it would vote, and stand in the way of a topic. So is one that has the name
-        of a topic.
+        A partition's log that is damaged is only told of, as it was found: it has no store. Nor has one in a log
+        directory that has failed, or that is not there any more. If a quorum log is refused, nothing has changed, the
+        directory is closed, and a marker of a clean stop is where it was. A quorum log that is not among them is
+        refused as well: it would vote, and stand in the way of a topic. So is one that has the name of a topic.
         """
         config = LogConfig() if config is None else config
         rules = LogRules() if rules is None else rules
@@ -148,8 +154,9 @@ class LogTable:
             recovered: dict[TopicPartition, RecoveredLog] = {}
             for name in dict.fromkeys((*quorum_logs, *held)):
                 try:
+                    directory.check_is_there(name)
                     stores[name], recovered[name] = LogStore.open(directory, name, config=config, rules=rules)
-                except (CorruptLogError, CorruptCheckpointError, DamagedLogError) as error:
+                except (CorruptLogError, CorruptCheckpointError, DamagedLogError, FailedDirectoryError) as error:
                     if name in quorum_logs:
                         raise
                     recovered[name] = _damaged(directory, name, str(error).partition("; ")[0])
@@ -168,6 +175,34 @@ class LogTable:
         """The open logs, to flush, read and look at."""
         return self._stores
 
+    # --- log directories that have failed ---------------------------------------------------------------------------
+
+    def failed_at_start(self) -> tuple[LogDirectoryFailed, ...]:
+        """The log directories that could not be opened, or not all of their logs: what the core is to hear first."""
+        return tuple(self._failed(place) for place in self.directory.places.dirs if place.failure is not None)
+
+    def on_failed(self, failure: FailedDirectoryError) -> LogDirectoryFailed:
+        """What the core has to hear of a failure, before anything else: all logs that lie there are gone for now."""
+        return self._failed(next(place for place in self.directory.places.dirs if place.path == failure.directory))
+
+    def _failed(self, place: LogDir) -> LogDirectoryFailed:
+        assert place.failure is not None, place.path
+        logs = self.directory.places.logs_of(place)
+        return LogDirectoryFailed(directory=f"{place.path}", logs=logs, reason=place.failure)
+
+    def told(self, request: Request | None, response: Response) -> Response:
+        """What may be told the caller of ``request``: not that a write is done whose log could not be written to.
+
+        1. A write of acks=1 comes. 2. The core has it appended, and answered. 3. The disk refuses, of which the core
+        hears next. Whatever waits for a flush is answered after that alone, and is true.
+        """
+        if not isinstance(request, ProduceRequest) or request.acks == ACKS_ALL:
+            return response
+        is_done = isinstance(response, ProduceResponse) and response.error is ErrorCode.NONE
+        if not is_done or not self.directory.is_failed(request.topic_partition):
+            return response
+        return ProduceResponse(error=ErrorCode.KAFKA_STORAGE_ERROR)
+
     # --- effects ----------------------------------------------------------------------------------------------------
 
     def place_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> Place:
@@ -182,10 +217,11 @@ class LogTable:
         Nor does what a driver hands to a thread of its own, or to a peer.
         """
         match effect:
-            case Send() | Reply() | Flush() | StoreSnapshot() | Halt():
+            case Send() | Reply() | Flush() | StoreSnapshot() | ApplySettings() | Halt():
                 return False
             case Append(topic_partition=name, batches=batches):
-                return self._stores[name].makes_files_for(batches)
+                store = self._stores.get(name)
+                return store is None or store.makes_files_for(batches)
             case ReadLog(range=log_range):
                 return not self._is_in_memory(log_range)
             case ReplyWithRecords(ranges=ranges):
@@ -194,17 +230,26 @@ class LogTable:
                 return True
 
     def _is_in_memory(self, log_range: LogRange) -> bool:
-        return self._stores[log_range.topic_partition].is_in_memory(log_range.start_offset)
+        store = self._stores.get(log_range.topic_partition)
+        return store is not None and store.is_in_memory(log_range.start_offset)
+
+    def _store(self, name: TopicPartition) -> LogStore:
+        """The log of this name. FailedDirectoryError where the disk has refused to make it."""
+        store = self._stores.get(name)
+        if store is None and (failure := self.directory.failure_of(name)) is not None:
+            raise failure
+        assert store is not None, f"there is no log of {name}"
+        return store
 
     def perform(self, effect: StorageEffect) -> StorageReport | Answer | None:
         """Do what the core asks of storage, and return what it is to be told, or what a question earned."""
         match effect:
             case StoreQuorumState(topic_partition=name, state=state):
-                self._stores[name].store_quorum_state(state)
+                self._store(name).store_quorum_state(state)
             case StoreEpochs(topic_partition=name, entries=entries):
-                self._stores[name].store_epochs(entries)
+                self._store(name).store_epochs(entries)
             case StoreVoters(topic_partition=name, entries=voters):
-                self._stores[name].store_voters(voters)
+                self._store(name).store_voters(voters)
             case StoreHighWatermarks(offsets=offsets):
                 self.directory.store_high_watermarks(offsets)
             case CreateLog():
@@ -218,7 +263,7 @@ class LogTable:
                 self.directory.put_log_aside(name)
                 self._create(CreateLog(topic_partition=name, topic_id=topic_id))
             case Append(topic_partition=name, batches=batches):
-                self._stores[name].append(batches)
+                self._store(name).append(batches)
             case ApplyRetention() | ReadLog() | FindBatch() | ScanProducers():
                 return self._look(effect)
             case ReplyWithRecords():
@@ -226,14 +271,14 @@ class LogTable:
             case ReplyWithOffset():
                 return self._with_offset(effect)
             case ReplyWithSnapshot(topic_partition=name, snapshot_id=snapshot_id):
-                data = self._stores[name].read_snapshot(snapshot_id, effect.position, effect.max_bytes)
+                data = self._store(name).read_snapshot(snapshot_id, effect.position, effect.max_bytes)
                 return Answer(response=effect.response.with_data(data))
             case _:
                 self._cut(effect)
         return None
 
     def _cut(self, effect: StartLogAt | RaiseLogStart | InstallSnapshot | DropSnapshots | Truncate) -> None:
-        store = self._stores[effect.topic_partition]
+        store = self._store(effect.topic_partition)
         match effect:
             case StartLogAt(start_offset=start_offset, keeps_producers=keeps_producers):
                 store.start_at(start_offset, keeps_producers=keeps_producers)
@@ -250,7 +295,7 @@ class LogTable:
 
     def _look(self, effect: ApplyRetention | ReadLog | FindBatch | ScanProducers) -> StorageReport | None:
         name = effect.range.topic_partition if isinstance(effect, ReadLog) else effect.topic_partition
-        store = self._stores[name]
+        store = self._store(name)
         match effect:
             case ApplyRetention():
                 return self._apply_retention(effect)
@@ -272,11 +317,11 @@ class LogTable:
         name, late_files = effect.topic_partition, LateFiles(self.directory.files)
         self.directory.create_log(name, effect.topic_id, late_files)
         self._stores[name], _ = LogStore.open(
-            self.directory, name, config=self._config, rules=self._rules, late_files=late_files
+            self.directory, name, config=self.config, rules=self._rules, late_files=late_files
         )
 
     def _apply_retention(self, effect: ApplyRetention) -> LogStartMoved | None:
-        store = self._stores[effect.topic_partition]
+        store = self._store(effect.topic_partition)
         start_offset = store.retention_start(
             effect.high_watermark, effect.retention_ms, effect.retention_bytes, effect.unix_ms
         )
@@ -285,18 +330,18 @@ class LogTable:
         return LogStartMoved(topic_partition=effect.topic_partition, log_start_offset=start_offset)
 
     def _read_log(self, log_range: LogRange) -> LogRead:
-        records = self._stores[log_range.topic_partition].read(
+        records = self._store(log_range.topic_partition).read(
             log_range.start_offset, log_range.end_offset, log_range.max_bytes
         )
         return LogRead(topic_partition=log_range.topic_partition, start_offset=log_range.start_offset, records=records)
 
     def _with_records(self, reply: ReplyWithRecords) -> Answer:
-        damage: list[DamagedLogError] = []
+        damage: list[Loss] = []
 
         def read(log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes | None:
             try:
-                return self._stores[log].read(start_offset, end_offset, max_bytes)
-            except DamagedLogError as error:
+                return self._store(log).read(start_offset, end_offset, max_bytes)
+            except (DamagedLogError, FailedDirectoryError) as error:
                 damage.append(error)
             except OutOfDescriptorsError:
                 pass  # It is this answer's error alone.
@@ -312,9 +357,9 @@ class LogTable:
     def _with_offset(self, reply: ReplyWithOffset) -> Answer:
         """Answer a question for the first offset not older than a time."""
         try:
-            found = self._stores[reply.topic_partition].offset_for_timestamp(reply.timestamp_ms, reply.end_offset)
-        except (DamagedLogError, OutOfDescriptorsError) as error:
-            damage = (error,) if isinstance(error, DamagedLogError) else ()
+            found = self._store(reply.topic_partition).offset_for_timestamp(reply.timestamp_ms, reply.end_offset)
+        except (DamagedLogError, FailedDirectoryError, OutOfDescriptorsError) as error:
+            damage = () if isinstance(error, OutOfDescriptorsError) else (error,)
             return Answer(response=ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR), damage=damage)
         if found is None:
             return Answer(response=reply.response)
@@ -322,22 +367,26 @@ class LogTable:
 
     # --- from time to time, and in the end --------------------------------------------------------------------------
 
-    # All of these block on the disk, and are for another thread. They pass over logs that are damaged.
+    # All of these block on the disk, and are for another thread. They pass over logs that are damaged, and those in a
+    # log directory that has failed; one that fails just then ends them by FailedDirectoryError, until the next time.
+
+    def _usable(self) -> Iterator[LogStore]:
+        return (store for name, store in tuple(self._stores.items()) if not self.directory.is_failed(name))
 
     def flush(self) -> None:
         """Flush every log."""
-        for store in tuple(self._stores.values()):
+        for store in self._usable():
             store.flush()
 
     def checkpoint_recovery_points(self) -> None:
         """Note how far each log is known to be flushed."""
-        for store in tuple(self._stores.values()):
+        for store in self._usable():
             store.note_recovery_point()
         self.directory.store_checkpoints()
 
     def checkpoint_log_starts(self) -> None:
         """Note where each log begins."""
-        for store in tuple(self._stores.values()):
+        for store in self._usable():
             store.note_log_start()
         self.directory.store_checkpoints()
 
@@ -347,9 +396,12 @@ class LogTable:
 
     def close_clean(self, broker_epoch: BrokerEpoch | None = None) -> None:
         """Flush everything, leave the marker of a clean stop, and unlock the directory."""
+        for store in self._usable():
+            with suppress(FailedDirectoryError):  # The others are left as cleanly as if it had failed a moment before.
+                store.flush()
+                _close_cleanly(store)
         for store in self._stores.values():
-            store.flush()
-            _close_cleanly(store)
+            store.close(clean=False)
         self.directory.close(clean=True, broker_epoch=broker_epoch)
         self._is_open = False
 

@@ -12,6 +12,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from replica.core.metadata.levels import FIRST_LEVEL, LEVELS, NEWEST_LEVEL
 from replica.ids import ReplicaId
 from replica.storage.errors import CorruptCheckpointError
 from replica.storage.files import Files, atomic_write, read_file
@@ -25,12 +26,14 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9._-]{1,64}")
 class MetaProperties:
     """The identity of a data directory. ``directory_id`` is fresh at every format: a wiped disk is a new voter.
 
-    Ids are 1 to 64 letters, digits, dots, dashes and underscores (ValueError).
+    Ids are 1 to 64 letters, digits, dots, dashes and underscores (ValueError). ``feature_level`` is that at which the
+    cluster begins, if this disk is of its first voters; what it has come to since, the metadata log says.
     """
 
     cluster_id: str
     replica_id: ReplicaId
     directory_id: str
+    feature_level: int = FIRST_LEVEL
 
     def __post_init__(self) -> None:
         for name, value in (("cluster id", self.cluster_id), ("directory id", self.directory_id)):
@@ -38,6 +41,8 @@ class MetaProperties:
                 raise ValueError(f"{name} {value!r} must be 1 to 64 letters, digits, dots, dashes and underscores")
         if self.replica_id < 0:
             raise ValueError(f"replica id {self.replica_id} must be 0 or more")
+        if self.feature_level not in LEVELS:
+            raise ValueError(f"feature level {self.feature_level} must be from {FIRST_LEVEL} to {NEWEST_LEVEL}")
 
 
 def random_directory_id() -> str:
@@ -58,6 +63,7 @@ def write_meta_properties(files: Files, path: Path, meta: MetaProperties) -> Non
         f"cluster.id={meta.cluster_id}",
         f"node.id={meta.replica_id}",
         f"directory.id={meta.directory_id}",
+        *([] if meta.feature_level == FIRST_LEVEL else [f"feature.level={meta.feature_level}"]),
     )
     atomic_write(files, path, "".join(f"{line}\n" for line in lines).encode())
 
@@ -73,11 +79,15 @@ def read_meta_properties(files: Files, path: Path) -> MetaProperties:
     node_id = properties["node.id"]
     if not node_id.isascii() or not node_id.isdigit():
         raise CorruptCheckpointError(path, f"node.id {node_id!r} is not a number of 0 or more")
+    level = properties.get("feature.level", str(FIRST_LEVEL))
+    if level not in map(str, LEVELS):
+        raise CorruptCheckpointError(path, f"feature.level {level!r} is none of {', '.join(map(str, LEVELS))}")
     try:
         return MetaProperties(
             cluster_id=properties["cluster.id"],
             replica_id=ReplicaId(int(node_id)),
             directory_id=properties["directory.id"],
+            feature_level=int(level),
         )
     except ValueError as error:
         raise CorruptCheckpointError(path, str(error)) from None

@@ -14,6 +14,7 @@ from replica.ids import Epoch, ReplicaId
 from replica.storage.files import Files
 from replica.storage.json_files import INT32_MAX, integer_in, read_document, text_in, write_document
 
+QUORUM_STATE_FILE = "quorum-state"
 _DATA_VERSION = 1
 _ABSENT = -1
 

@@ -44,6 +44,7 @@ from replica.storage.log_scan import LogScan
 from replica.storage.partition_metadata import FILE_NAME as METADATA_FILE
 from replica.storage.partition_metadata import read_partition_metadata
 from replica.storage.producer_snapshots import SNAPSHOT_SUFFIX, ProducerSnapshots, begin_scan, read_on
+from replica.storage.quorum_state_file import QUORUM_STATE_FILE
 from replica.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, base_offset_of
 from replica.storage.segments import begin_anew
 from replica.storage.snapshots import LogSnapshots
@@ -52,7 +53,6 @@ from replica.storage.voter_files import QUORUM_VOTERS_FILE, read_voter_entries, 
 from replica.voters import VoterEntry
 
 EPOCH_FILE = "leader-epoch-checkpoint"
-QUORUM_STATE_FILE = "quorum-state"
 
 _NOWHERE = Offset((1 << 63) - 1)
 """Above all offsets: where a log ends is not known yet."""
@@ -142,7 +142,7 @@ def load_log(
         raise
     if late_files is not None:
         return replace(loaded, late_files=late_files)
-    directory.recovery_points.put(topic_partition, loaded.log_end_offset)
+    directory.log_recovered(topic_partition, loaded.log_end_offset)
     return loaded
 
 

@@ -69,7 +69,7 @@ def check_circle(circle: list[dict[str, Any]], edges: dict[str, set[tuple[int, i
 
 def test_clean_histories_are_never_convicted() -> None:
     """Without a lie nothing is violated, and what is allowed is only what Kafka's transactions may do."""
-    for seed in seeds(40):
+    for seed in seeds(20):
         found = {(row["anomaly"], row["severity"]) for row in judged(clean(seed))}
         assert {severity for _, severity in found} <= {"unknown", "allowed"}, f"clean({seed}): {found}"
         assert {name for name, _ in found} <= {"unseen", "int-send-skip", "poll-skip", "nonmonotonic-poll"}

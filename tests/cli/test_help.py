@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,20 +169,21 @@ def test_nothing_is_suggested_that_is_not_like_it() -> None:
         ("replica start --config no-such.toml --log-flush o", "os"),
     ],
 )
-def test_a_shell_completes_commands_options_and_names(words: str, found: str) -> None:
+def test_a_shell_completes_commands_options_and_names(
+    words: str, found: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What bash would ask is answered with what may stand there, and with nothing on standard error."""
     command, count = words.split(maxsplit=1)[0], len(words.split()) - 1
     asked = {"COMP_WORDS": words, "COMP_CWORD": f"{count}", f"_{command.upper()}_COMPLETE": "bash_complete"}
-    answered = subprocess.run(
-        [sys.executable, "-m", f"{command}.cli"],
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        nemesis_main() if command == "nemesis" else replica(prog_name=command)
 
-    assert f"plain,{found}" in answered.stdout.splitlines()
-    assert answered.stderr == ""
+    answered = capsys.readouterr()
+    assert ended.value.code == 0
+    assert f"plain,{found}" in answered.out.splitlines()
+    assert answered.err == ""
 
 
 def test_a_time_that_is_too_short_is_told_with_the_least(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from nemesis.cli.exit import Exit
 from nemesis.pipeline.session import CONNECT_S_MAX
-from tests.cli.commands import nemesis
+from tests.cli.commands import nemesis, nemesis_process
 from tests.cli.test_nemesis_cli import stored_run
 
 pytestmark = pytest.mark.spark
@@ -38,7 +38,7 @@ def closed() -> int:
 def check_refused(run: Path, master: str) -> str:
     """Judge a run there; it is refused in time and stays as it is. Returns what was said."""
     began_s = time.monotonic()
-    done = nemesis("check", str(run), "--engine", "spark", "--master", master)
+    done = nemesis_process("check", str(run), "--engine", "spark", "--master", master)
     took_s = time.monotonic() - began_s
     assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
     assert took_s < CONNECT_S_MAX + START_S_MAX
@@ -66,7 +66,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, silent: in
 def test_many_runs_are_refused_alike(tmp_path: Path, closed: int) -> None:
     """What is said of one run, is said of several, and nothing is written into them."""
     runs = [stored_run(tmp_path / name, read=[7]) for name in ("a", "b")]
-    done = nemesis("check", *map(str, runs), "--engine", "spark", "--master", f"sc://127.0.0.1:{closed}")
+    done = nemesis_process("check", *map(str, runs), "--engine", "spark", "--master", f"sc://127.0.0.1:{closed}")
     assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
     assert "judge in this process with --engine local" in done.stderr
     assert not any((run / "results.json").exists() for run in runs)
@@ -76,14 +76,14 @@ def test_a_follower_is_refused_alike(tmp_path: Path, closed: int) -> None:
     """A session that is needed at the beginning is missed at the beginning."""
     run = stored_run(tmp_path / "run", read=[7])
     master = f"spark://127.0.0.1:{closed}"
-    done = nemesis("check", str(run), "--follow", "--engine", "spark", "--master", master)
+    done = nemesis_process("check", str(run), "--follow", "--engine", "spark", "--master", master)
     assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
     assert f"--master: there is no session on {master}: " in done.stderr
 
 
 def test_a_simulation_is_refused_alike(closed: int) -> None:
     """Where nothing is recorded yet, it is told how to do without Spark."""
-    done = nemesis("sim", "--seeds", "2", "--master", f"sc://127.0.0.1:{closed}")
+    done = nemesis_process("sim", "--seeds", "2", "--master", f"sc://127.0.0.1:{closed}")
     assert done.returncode == Exit.BAD_ARGUMENTS, done.stderr
     assert f"--master: there is no session on sc://127.0.0.1:{closed}: " in done.stderr
     assert "or none, to simulate in processes of this machine" in done.stderr

@@ -16,6 +16,7 @@ import pytest
 
 from nemesis.history.reader import is_complete, read_history, read_replica_events
 from nemesis.history.stopped import read_stopped
+from tests.depth import at_night
 
 pytestmark = pytest.mark.cluster
 
@@ -55,9 +56,10 @@ def wait_acknowledged(run: Path) -> None:
     raise AssertionError("nothing was recorded")
 
 
+@pytest.mark.long
 def test_a_run_ends_with_everything_in_its_folder(tmp_path: Path) -> None:
     """A short run with a kill is valid, exits with 0, and leaves documents, tables, logs and report behind."""
-    process = start(tmp_path, "--nemesis", "kill", "--time-limit", "8", "--rate", "50", "--concurrency", "3")
+    process = start(tmp_path, "--nemesis", "kill", "--time-limit", "6", "--rate", "50", "--concurrency", "3")
     out, err = process.communicate(timeout=PATIENCE_S)
     run = tmp_path / "append" / "latest"
 
@@ -100,6 +102,7 @@ def test_a_quiet_run_has_no_elections_but_the_first(tmp_path: Path) -> None:
     pytest.fail("a second controller followed the first each time")
 
 
+@pytest.mark.long
 def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:
     """A wrong protocol is convicted long before its time is up, and the folder says what by and when."""
     wrong = ("--variant", "ack-before-replication", "--stop-at-anomaly")
@@ -176,6 +179,7 @@ def forced(said: Mapping[str, str]) -> bool:
     return all(int(said[name]) >= count for name, count in least.items())
 
 
+@at_night("a minute of faults that other runs have singly")
 @pytest.mark.timeout(240)
 def test_the_demo_shows_an_election_and_a_truncation(tmp_path: Path) -> None:
     """The demo is valid, and its schedule forced changes of leaders and the cutting of an uncommitted tail.

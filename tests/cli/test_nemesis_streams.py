@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from nemesis.cli.__main__ import main
 from nemesis.cli.exit import VERDICT_EXITS, Exit, exit_code_of
 from nemesis.cli.progress import progress_shown
 from nemesis.runner import Progress
@@ -58,9 +59,11 @@ def test_no_command_ends_by_its_listener(words: list[str], code: Exit, tmp_path:
     """Whatever is asked, the code is the one that it ends with when somebody listens."""
     runs = {name: str(stored_run(tmp_path / name, read=())) for name in ("RUN", "OTHER")}
     given = [runs.get(word, word) for word in words]
-    command = [sys.executable, "-m", "nemesis.cli", *given]
+    out, err = (os.fdopen(os.dup(unread), "w") for _ in range(2))
+    with out, err, redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(given)
 
-    assert subprocess.run(command, stdout=unread, stderr=unread, check=False, timeout=TIMEOUT_S).returncode == code
+    assert ended.value.code == code
 
 
 @pytest.mark.slow

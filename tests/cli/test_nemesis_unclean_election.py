@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,27 @@ import pytest
 
 from nemesis.report.data import read_run
 from nemesis.report.values import RunView
+from nemesis.schedules.directed import UNCLEAN_ELECTION
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 PATIENCE_S = 150.0
-COMMAND = ("run", "--schedule", "unclean-election", "--engine", "local", "--seed", "5")
+SOONER_S = {13.5: 9.0, 14.0: 9.5, 21.0: 14.5}
+"""When the steps come where replicas that have lagged for a second and a half are out of sync."""
+SOON = replace(
+    UNCLEAN_ELECTION,
+    time_limit_s=18.0,
+    steps=tuple(replace(step, at_s=SOONER_S.get(step.at_s, step.at_s)) for step in UNCLEAN_ELECTION.steps),
+)
+COMMAND = ("run", "--engine", "local", "--seed", "5", "--lag-time-max-ms", "1500")
 
 
 def recorded(store: Path, *arguments: str) -> tuple[int, str, dict[str, Any], RunView]:
     """Run the schedule: the exit code, what was said, ``results.json``, and what the report shows."""
-    command = [sys.executable, "-m", "nemesis.cli", *COMMAND, "--store", str(store), *arguments]
+    schedule = store / "soon.json"
+    schedule.write_text(SOON.to_json(), encoding="utf-8")
+    where = ("--schedule", str(schedule), "--store", str(store))
+    command = [sys.executable, "-m", "nemesis.cli", *COMMAND, *where, *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
     folder = store / "append" / "latest"
     assert (folder / "results.json").exists(), done.stderr

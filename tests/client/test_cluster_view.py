@@ -13,7 +13,14 @@ from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Endpoint, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, NotAuthorizedError, UnknownTopicError
 from replica.client.leader_calls import LeaderCalls
-from replica.core.messages import CurrentLeader, DescribeClusterRequest, DescribeClusterResponse, Request
+from replica.core.messages import (
+    CurrentLeader,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    ProduceRequest,
+    ProduceResponse,
+    Request,
+)
 from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicId, TopicPartition
@@ -311,3 +318,27 @@ async def test_a_topic_is_waited_for() -> None:
     with pytest.raises(UnknownTopicError, match="orders does not exist"):
         await view.wait_topic("orders", view.deadline(100))
     assert (await view.wait_topic("orders", view.deadline())).name == "orders"
+
+
+async def test_a_client_waits_as_long_as_a_broker_tells_it_to() -> None:
+    """After an answer that says that the quota is used up the broker is asked nothing more until that time is over.
+
+    What would come too late is not sent, and certainly not done; other brokers are asked at once.
+    """
+    answers = iter(
+        [ProduceResponse(error=ErrorCode.NONE, throttle_time_ms=500), *[ProduceResponse(error=ErrorCode.NONE)] * 3]
+    )
+    view, connections = view_of(
+        lambda _, request: next(answers) if isinstance(request, ProduceRequest) else described({0: led_by(1, 5)})
+    )
+    await view.wait_topic("orders", view.deadline())
+    write = ProduceRequest(topic_partition=ORDERS, acks=-1, timeout_ms=1, records=b"x")
+    begun_ms = view.clock.now_ms()
+    for broker_id in (ONE, TWO):
+        await view.call(broker_id, write, 1000)
+    with pytest.raises(NotAppliedError, match=r"serves this client again in \d+ ms: its quota is used up"):
+        await view.call(ONE, write, 100)
+    assert view.clock.now_ms() - begun_ms < 100
+    await view.call(ONE, write, 1000)
+    assert view.clock.now_ms() - begun_ms >= 500
+    assert connections.asked(ProduceRequest) == [1, 2, 1]

@@ -26,7 +26,7 @@ from nemesis.runner import variant_server
 from nemesis.workload.ending import why_not_converged
 from tests.cluster.stage import NAME, Stage, running
 
-RECORDS = 100
+RECORDS = 20
 TOPIC, PARTITION = "topic1", "0"
 COMMAND_S_MAX = 30.0
 TIMING = Timing(

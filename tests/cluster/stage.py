@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,23 @@ from nemesis.cluster.system import LogClient
 from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.schedules.injector import Injector
 from nemesis.schedules.schedule import Action, Schedule, Step
+from replica.cli.__main__ import main
 from tests.workload.recording import Recording
 
 PATIENCE_S = 90.0
 """How long one test of a running cluster may take."""
 NAME = "topic1-0"
 """The log of a cluster with one topic of one partition."""
+
+
+class Formatting(LocalHost):
+    """A host that formats disks itself, where a process for each would only start and end."""
+
+    async def run_once(self, node: int, command: Sequence[str], log_file: Path, *, at_most_s: float) -> int:
+        if tuple(command[1:4]) != ("-m", "replica.cli", "format"):
+            return await super().run_once(node, command, log_file, at_most_s=at_most_s)
+        main([*command[3:]], standalone_mode=False)
+        return 0
 
 
 class Stage:
@@ -31,7 +42,7 @@ class Stage:
     """There is one while the cluster runs."""
 
     def __init__(self, folder: Path, options: ReplicaOptions) -> None:
-        self.host = LocalHost(folder, options.nodes)
+        self.host = Formatting(folder, options.nodes)
         self.cluster = ReplicaCluster(self.host, options)
         self.recording = Recording(folder / "recorded")
         self.injector = Injector(self.cluster, self.recording.recorder)

@@ -129,6 +129,7 @@ async def test_slow_disks_make_appends_slow(tmp_path: Path) -> None:
     assert stage.told("speed-up-disk")["ended"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "file"),
     [

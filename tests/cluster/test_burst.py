@@ -21,10 +21,10 @@ RATE, FACTOR = 5, 20
 WANTED = (APPEND, POLL, "burst", "ease")
 BURST = Schedule(
     name="burst",
-    time_limit_s=9,
+    time_limit_s=6,
     steps=(
-        Step(at_s=3, action=Inject(fault_id=0, fault=Burst(factor=FACTOR))),
-        Step(at_s=6, action=Heal(fault_id=0)),
+        Step(at_s=2, action=Inject(fault_id=0, fault=Burst(factor=FACTOR))),
+        Step(at_s=4, action=Heal(fault_id=0)),
     ),
 )
 

@@ -71,10 +71,10 @@ def test_only_what_leaves_the_target_is_touched() -> None:
 def test_nothing_that_was_corrupted_is_acknowledged_stored_or_read(tmp_path: Path) -> None:
     """Half of all segments with batches are corrupted, between all: the run is valid, and batches were flipped."""
     steps = (
-        Step(at_s=2, action=Inject(fault_id=0, fault=CORRUPT)),
-        Step(at_s=8, action=Heal(fault_id=0)),
+        Step(at_s=1, action=Inject(fault_id=0, fault=CORRUPT)),
+        Step(at_s=5, action=Heal(fault_id=0)),
     )
-    schedule = Schedule(name="corrupt", time_limit_s=11, steps=steps)
+    schedule = Schedule(name="corrupt", time_limit_s=6, steps=steps)
     (tmp_path / "corrupt.json").write_text(schedule.to_json(), encoding="utf-8")
 
     done = run(tmp_path / "store", "--schedule", str(tmp_path / "corrupt.json"), "--rate", "50", "--seed", "1")

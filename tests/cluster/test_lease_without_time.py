@@ -9,7 +9,7 @@ import pytest
 from nemesis.cli.exit import Exit
 from tests.systems.running import run
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,7 @@ def test_spark_judges_in_a_namespace_where_no_name_is_known() -> None:
     assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.parametrize("before", [(), WITHOUT_RIGHTS], ids=["as we are", "without rights"])
 def test_a_run_in_namespaces_is_valid(before: tuple[str, ...], tmp_path: Path) -> None:

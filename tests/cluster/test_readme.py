@@ -73,6 +73,7 @@ def free_ports() -> str:
     raise AssertionError("there are no free ports")
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.timeout(300)

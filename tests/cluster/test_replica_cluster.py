@@ -26,6 +26,7 @@ from nemesis.workload.ending import why_not_converged
 from replica.ids import ReplicaId
 from replica.storage import open_directory
 from replica.voters import Voter, VoterSet
+from tests.cluster.stage import Formatting
 
 pytestmark = pytest.mark.cluster
 
@@ -41,7 +42,7 @@ FAST = ReplicaOptions(
 @asynccontextmanager
 async def running(place: Path | LocalHost, options: ReplicaOptions = FAST) -> AsyncIterator[ReplicaCluster]:
     """An open cluster in a folder or on a host, closed whatever happens."""
-    host = place if isinstance(place, LocalHost) else LocalHost(place, options.nodes)
+    host = place if isinstance(place, LocalHost) else Formatting(place, options.nodes)
     cluster = ReplicaCluster(host, options)
     try:
         await cluster.open()
@@ -82,6 +83,7 @@ async def append(client: TopicClient, values: Sequence[int]) -> dict[int | None,
     return {(await client.append(NAME, value)).offset: value for value in values}
 
 
+@pytest.mark.long
 async def test_a_cluster_lives_through_kill_pause_partition_and_stop(tmp_path: Path) -> None:
     """What is acknowledged before and after each fault is in every replica's log at the end, and nothing is left over.
 

@@ -20,7 +20,7 @@ from tests.core.test_simulation import everyone_reached
 from tests.core.virtual import Climate, Node
 from tests.depth import seeds
 
-SEEDS = seeds(3)
+SEEDS = seeds(2)
 APART = 5000
 HOSTILE = Climate(loss=0.02, duplication=0.02, disk_ms=(1, 40))
 

@@ -368,14 +368,14 @@ def walk(seed: int, *, replica_id: int = 0, steps: int = 600) -> Walk:
     return walked
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_a_walk_of_a_voter_breaks_nothing(seed: int) -> None:
     """No event is an error, no deadline has passed after a step, and every call is answered exactly once."""
     bench = walk(seed).bench
     assert bench.halted is not None or bench.open_calls == set()
 
 
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_a_walk_of_an_observer_breaks_nothing(seed: int) -> None:
     """The same holds of a replica without a vote, and it never leads or campaigns."""
     walked = walk(seed, replica_id=9)

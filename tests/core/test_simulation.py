@@ -17,7 +17,7 @@ from tests.core.simulated import SimulatedCluster
 from tests.core.virtual import CONFIG, Climate, PromiseBrokenError
 from tests.depth import breaks, convicted, seeds
 
-SEEDS = seeds(4)
+SEEDS = seeds(2)
 ONE_BATCH_BYTES = 100
 HOSTILE = Climate(loss=0.02, duplication=0.02, crash_in_step=0.002, disk_ms=(1, 40))
 

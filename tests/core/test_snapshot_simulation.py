@@ -30,7 +30,7 @@ PIECES = replace(CONFIG, fetch_max_bytes=100)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_follower_that_was_left_behind_catches_up_by_snapshot(seed: int, restarts: bool) -> None:
     """One that was cut off, or dead, while the others let go of the log's beginning has the same state in the end."""
     cluster = FoldedCluster(seed, config=PIECES)
@@ -66,7 +66,7 @@ def storm(seed: int, *, rules: Callable[[], Rules] = Rules, snapshots: float = 0
     return cluster
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_keeps_its_promises_in_a_storm_with_snapshots(seed: int) -> None:
     """Under partitions, crashes, loss and duplication who has applied equally much has the same, and all recover."""
     assert storm(seed).seen["stored"] > 1

@@ -11,8 +11,9 @@ from replica.cli.config_file import settings_of
 from replica.cli.config_setting import Setting
 from replica.cli.start import start_command
 from replica.core.metadata.configs import TopicSetting
-from replica.server.contradictions import CONTRADICTIONS, ORDERS, ORDERS_OF_THE_CORE
-from replica.server.settings import NUMBERS
+from replica.core.setting_orders import ORDERS, ORDERS_OF_THE_CORE
+from replica.core.settings import NUMBERS
+from replica.server.contradictions import CONTRADICTIONS
 
 SETTINGS = settings_of(start_command())
 
@@ -21,7 +22,7 @@ SETTINGS = settings_of(start_command())
 def rows() -> dict[str, list[str]]:
     """The row of each setting, cell by cell."""
     lines = [line for line in PAGES["settings.md"]().splitlines() if line.startswith("| `")]
-    return {cells[0].strip("`"): cells[1:] for line in lines if len(cells := _cells(line)) == 5}
+    return {cells[0].strip("`"): cells[1:] for line in lines if len(cells := _cells(line)) == 6}
 
 
 def _cells(line: str) -> list[str]:
@@ -36,20 +37,22 @@ def test_every_setting_is_on_the_page(rows: dict[str, list[str]]) -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
 def test_no_setting_goes_without_a_word(setting: Setting, rows: dict[str, list[str]]) -> None:
     """Each has a unit, what it may be, and what it does, on the page and in the help."""
-    unit, default, may_be, says = rows[setting.key]
+    unit, default, may_be, says, mode = rows[setting.key]
     assert unit == setting.unit
     assert setting.unit
     assert may_be
     assert says.endswith((".", "..."))
     assert setting.help
+    assert mode == setting.mode
     assert (default != "") == bool(setting.holds or setting.required)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_range_of_a_number_is_the_one_that_is_checked(name: str, rows: dict[str, list[str]]) -> None:
     """What the page shows is what the server holds its options to."""
-    unit, _, may_be, _ = rows[name.replace("_", "-")]
+    unit, _, may_be, _, mode = rows[name.replace("_", "-")]
     assert (unit, may_be) == (NUMBERS[name].unit, f"{NUMBERS[name].least} to {NUMBERS[name].most}")
+    assert mode == NUMBERS[name].mode
 
 
 def test_a_unit_is_the_one_of_the_name() -> None:
@@ -75,6 +78,7 @@ def test_settings_of_topics_are_told_with_what_they_must_be() -> None:
     """Each has a unit and what a refusal says of it."""
     text = PAGES["topics.md"]()
     for setting in TopicSetting:
-        assert re.search(rf"^\| `{re.escape(setting.value)}` \| `[^`]+` \| `\w+` \| [\w ^-]+\|$", text, re.MULTILINE)
-    assert "| `min.insync.replicas` | `1` | `replicas` | a number from 1 to 2147483647 |" in text
-    assert "| `retention.ms` | `604800000` | `ms` | a number from -1 to 2^63 - 1 |" in text
+        row = rf"^\| `{re.escape(setting.value)}` \| `[^`]+` \| `\w+` \| [\w ^-]+ \| .+\. \|$"
+        assert re.search(row, text, re.MULTILINE)
+    assert "| `min.insync.replicas` | `1` | `replicas` | a number from 1 to 2147483647 | " in text
+    assert "| `retention.ms` | `604800000` | `ms` | a number from -1 to 2^63 - 1 | " in text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.depth import times
+from tests.depth import at_night
 from tests.docs.test_commands import ROOT, SHOWN
 
 LEFT_OUT = {
@@ -37,7 +37,7 @@ def runs() -> list[tuple[str, ...]]:
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.skipif(times(1) == 1, reason="two dozen runs of clusters: make test-nightly")
+@at_night("two dozen runs of clusters")
 @pytest.mark.parametrize("words", runs(), ids=" ".join)
 def test_a_run_ends_as_the_page_says(words: tuple[str, ...], tmp_path: Path) -> None:
     """Wrong protocols are convicted, the right one is not; where no fault struck in so short a time, it is unknown."""

@@ -47,7 +47,7 @@ def test_a_fault_touches_these_links(
 @pytest.mark.parametrize("kind", IMPAIRING)
 def test_every_kind_of_network_fault_draws_its_fault(kind: str) -> None:
     """Each kind of network fault is of its name, is drawn in many ways, and is stored and read as data."""
-    drawn = [KINDS[kind].on_leader(Random(1)), *(KINDS[kind].drawn(Random(seed)) for seed in range(100))]
+    drawn = [KINDS[kind].on_leader(Random(1)), *(KINDS[kind].drawn(Random(seed)) for seed in range(40))]
 
     assert {fault.kind for fault in drawn} == {kind}
     assert len(set(drawn)) > 10

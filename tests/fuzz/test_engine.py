@@ -81,7 +81,7 @@ def test_an_error_that_is_no_refusal_is_found(tmp_path: Path) -> None:
 
 def test_a_claim_that_is_believed_is_found(tmp_path: Path) -> None:
     """A length field of four bytes does not make a decoder take megabytes."""
-    report = found(claiming, tmp_path)
+    report = found(claiming, tmp_path, inputs=300)
     assert list(report.found) == ["memory: more than test may take"]
 
 

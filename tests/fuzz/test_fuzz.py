@@ -15,8 +15,8 @@ from tests.fuzz.running import Report, fuzz, replayed, warm_up
 from tests.fuzz.watching import watched
 from tests.records.compiled import needs_compiler
 
-INPUTS = 400
-KILLED_INPUTS = 2_000
+INPUTS = 200
+KILLED_INPUTS = 1_000
 LEAST = 10
 """However much one input takes, so many are tried."""
 MANY = 100

@@ -17,7 +17,7 @@ from tests.judges.forms import KINDS
 from tests.judges.soak import BATCH, compared, main
 from tests.judges.ways import WAYS, Said, Way
 
-HISTORIES = 8
+HISTORIES = 4
 SEED = 3
 
 

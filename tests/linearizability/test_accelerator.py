@@ -30,8 +30,8 @@ from tests.linearizability.runs import register_events
 from tests.linearizability.test_traps import RIGHT, WRONG
 from tests.linearizability.written import sequence
 
-HISTORIES = 250
-LARGE_HISTORIES = 4
+HISTORIES = 125
+LARGE_HISTORIES = 2
 WORKLOADS = ("register", "cas-register", "cas-register-wild", "kv-simple")
 
 SMALL = Budget(configurations=5_000, frontier=1_000)

@@ -29,7 +29,7 @@ from tests.linearizability.native import needs_compiler
 from tests.linearizability.oracle import first_refuted, prefix, states
 from tests.linearizability.written import sequence
 
-HISTORIES = 80
+HISTORIES = 40
 RETURNS = 40
 BUDGETS = (1, 2, 4, 8, 16, 40, 100)
 IN_COLUMNS = ("register", "cas-register", "cas-register-wild", "log", "log-unseen", "log-batches")

@@ -8,8 +8,8 @@ from tests.depth import seeds, times
 from tests.linearizability.fuzz import fuzz
 from tests.linearizability.histories import ASK
 
-HISTORIES = 150
-LARGE_HISTORIES = 5
+HISTORIES = 75
+LARGE_HISTORIES = 3
 
 
 @pytest.mark.parametrize("workload", ASK)

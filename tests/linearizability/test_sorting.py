@@ -38,7 +38,7 @@ def test_ten_million_rows_in_five_million_segments() -> None:
     assert (found[1::2] == values[::2]).all()
 
 
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_running_maxima(seed: int) -> None:
     """The greatest of the values before, in the same segment, as a loop finds it."""
     random = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ import pytest
 from nemesis.cli.exit import Exit
 from nemesis.pipeline import judge_runs
 from tests.checks.simulation import simulate
-from tests.depth import times
+from tests.depth import at_night
 from tests.pipeline.hdfs import Hdfs, hdfs
 from tests.pipeline.jvms import SHORT_LIVED, spark_class, started
 from tests.pipeline.recorded import cluster_run, record_run
@@ -81,7 +81,7 @@ def put(files: Hdfs, folders: list[Path]) -> list[str]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(times(1) == 1, reason="a dozen processes of Java for a few runs: make test-nightly")
+@at_night("a dozen processes of Java for a few runs")
 def test_workers_that_share_hdfs_only(tmp_path: Path) -> None:
     """Two workers, who see no folder of the driver nor of each other, judge runs in HDFS; the results are put there."""
     if subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode:

@@ -96,9 +96,10 @@ def test_a_cluster_that_does_not_start_says_why(tmp_path: Path) -> None:
     assert processes_in(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_chaos_test_passes_on_the_right_protocol(tmp_path: Path) -> None:
     """A project with nothing but a test has a cluster killed and judged, and all of it is gone afterwards."""
-    out, err = (process := start_pytest(tmp_path, 8)).communicate(timeout=PATIENCE_S)
+    out, err = (process := start_pytest(tmp_path, 6)).communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, out + err
     assert "valid: test_chaos.py::test_kept, seed 5: " in out
     assert processes_in(tmp_path) == []

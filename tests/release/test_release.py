@@ -21,11 +21,9 @@ from release.interpreters import MINORS
 from release.sbom import write_sbom
 from release.source import Source, read_source
 from release.sums import SUMS, write_sums
-from tests.depth import times
+from tests.depth import at_night
 from tests.linearizability.native import needs_compiler
 from tests.release.checkouts import COMMITTED_S, ROOT, checkout_of_this, small_checkout, written
-
-at_night = pytest.mark.skipif(times(20) < 400, reason="installs packages in empty environments: make test-nightly does")
 
 
 def test_what_is_left_out_is_said(
@@ -126,7 +124,7 @@ def test_this_source_tree_builds_the_same_twice(released: tuple[Source, tuple[Pa
     assert source.committed_s == COMMITTED_S
 
 
-@at_night
+@at_night("installs packages in empty environments")
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.xdist_group("release")

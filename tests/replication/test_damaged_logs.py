@@ -176,7 +176,8 @@ def test_only_copy_stays_offline() -> None:
     for _ in range(2):
         cluster.pass_ms(10_000)
         assert list(offline(cluster, 1)) == [topic]
-        assert cluster.registration(topic).isr == (1,)
+        waiting = cluster.registration(topic)
+        assert (waiting.leader_id, waiting.isr, waiting.elr) == (None, (), (1,))
         assert cluster.fetch(topic, at=1).error is ErrorCode.KAFKA_STORAGE_ERROR
         request = m.DescribeReplicaRequest(topic_partition=topic)
         assert cluster.ask(1, request, m.DescribeReplicaResponse).error is ErrorCode.KAFKA_STORAGE_ERROR

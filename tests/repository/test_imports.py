@@ -206,7 +206,7 @@ def _walk(node: ast.AST, package: str, *, deferred: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         yield from _imported_by(child, package, deferred)
         in_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+        for_types = isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING"
         yield from _walk(child, package, deferred=deferred or in_function or for_types)
 
 

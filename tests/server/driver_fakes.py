@@ -23,9 +23,9 @@ from replica.core.effects import (
     StoreQuorumState,
     Truncate,
 )
-from replica.core.events import Event
+from replica.core.events import Event, LogDirectoryFailed
 from replica.core.lanes import Place, Question, place_of
-from replica.core.messages import ListOffsetsResponse, PeerRequest, Request, Response
+from replica.core.messages import ListOffsetsResponse, PeerRequest, ProduceRequest, ProduceResponse, Request, Response
 from replica.core.reading import read_ranges
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
@@ -33,6 +33,7 @@ from replica.records import RecordBatch
 from replica.storage import (
     Answer,
     DamagedLogError,
+    FailedDirectoryError,
     OutOfDescriptorsError,
     StorageEffect,
     StorageError,
@@ -207,6 +208,15 @@ class FakeStorage:
             case _:
                 return self.reports.pop(0) if self.reports else None
         return None
+
+    def on_failed(self, failure: FailedDirectoryError) -> LogDirectoryFailed:
+        """Tell of all logs: they lie in one directory."""
+        return LogDirectoryFailed(directory=f"{failure.directory}", logs=tuple(self.logs), reason=f"{failure}")
+
+    def told(self, request: Request | None, response: Response) -> Response:
+        """Tell writers of nothing but the failure, as the real storage does."""
+        is_write = isinstance(request, ProduceRequest)
+        return ProduceResponse(error=ErrorCode.KAFKA_STORAGE_ERROR) if is_write else response
 
     def answer(self, question: Question) -> Answer:
         """Answer with what the logs hold, as text, or with their errors."""

@@ -43,10 +43,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 STARTING_SECONDS = 120
 
 PATIENT = (
-    *("--election-timeout-ms", "2000"),
-    *("--fetch-timeout-ms", "4000"),
-    *("--request-timeout-ms", "3000"),
-    *("--broker-session-timeout-ms", "9000"),
+    *("--election-timeout-ms", "1000"),
+    *("--fetch-timeout-ms", "2000"),
+    *("--request-timeout-ms", "2000"),
+    *("--broker-session-timeout-ms", "5000"),
 )
 """How fast replicas fail over does not matter here, and a machine may be busy."""
 ADMIN = ("--authorizer", "acl", "--super-user", "User:admin", "--group", "kv=key-value", *PATIENT)
@@ -160,6 +160,7 @@ async def test_clients_get_what_the_list_allows(cluster: OwnCertificates) -> Non
     }
 
 
+@pytest.mark.long
 async def test_a_list_survives_all_replicas(cluster: OwnCertificates) -> None:
     """After a restart of everybody a client that was allowed is never told that it is not, whoever answers first."""
     addresses = [*cluster.addresses.values()]

@@ -99,30 +99,29 @@ def flipped(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-@pytest.mark.parametrize(
-    ("request_", "error"),
-    [
-        (replace(GOOD, records=b"garbage"), ErrorCode.CORRUPT_MESSAGE),
-        (replace(GOOD, records=flipped(GOOD.records)), ErrorCode.CORRUPT_MESSAGE),
-        (replace(GOOD, records=2 * GOOD.records), ErrorCode.INVALID_RECORD),
-        (replace(GOOD, topic_partition=TopicPartition("nowhere", 0)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (replace(GOOD, topic_partition=TopicPartition("t", 7)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (replace(GOOD, topic_partition=METADATA_LOG), ErrorCode.INVALID_REQUEST),
-        (replace(GOOD, current_leader_epoch=Epoch(99)), ErrorCode.UNKNOWN_LEADER_EPOCH),
-        (replace(GOOD, records=encode_batch([bytes(2 << 20)]).data), ErrorCode.MESSAGE_TOO_LARGE),
-        (replace(GOOD, acks=5), ErrorCode.INVALID_REQUIRED_ACKS),
-        (replace(GOOD, cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID),
-    ],
-)
-async def test_a_bad_write_is_refused_by_name(
-    lone: LocalCluster, topics: Topics, transport: GrpcTransport, request_: ProduceRequest, error: ErrorCode
-) -> None:
+BAD_WRITES = [
+    (replace(GOOD, records=b"garbage"), ErrorCode.CORRUPT_MESSAGE),
+    (replace(GOOD, records=flipped(GOOD.records)), ErrorCode.CORRUPT_MESSAGE),
+    (replace(GOOD, records=2 * GOOD.records), ErrorCode.INVALID_RECORD),
+    (replace(GOOD, topic_partition=TopicPartition("nowhere", 0)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (replace(GOOD, topic_partition=TopicPartition("t", 7)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (replace(GOOD, topic_partition=METADATA_LOG), ErrorCode.INVALID_REQUEST),
+    (replace(GOOD, current_leader_epoch=Epoch(99)), ErrorCode.UNKNOWN_LEADER_EPOCH),
+    (replace(GOOD, records=encode_batch([bytes(2 << 20)]).data), ErrorCode.MESSAGE_TOO_LARGE),
+    (replace(GOOD, acks=5), ErrorCode.INVALID_REQUIRED_ACKS),
+    (replace(GOOD, cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+]
+
+
+async def test_a_bad_write_is_refused_by_name(lone: LocalCluster, topics: Topics, transport: GrpcTransport) -> None:
     """A write that cannot be taken is answered with its error, as not appended, and logged."""
-    earlier = refusals(lone)
-    response = await transport.call(ONE, request_, 5000)
-    assert isinstance(response, ProduceResponse)
-    assert (response.error, response.not_appended) == (error, True)
-    assert refusals(lone) == [*earlier, error.value]
+    for request, error in BAD_WRITES:
+        earlier = refusals(lone)
+        response = await transport.call(ONE, request, 5000)
+        assert isinstance(response, ProduceResponse), error
+        assert (response.error, response.not_appended) == (error, True)
+        assert refusals(lone) == [*earlier, error.value]
+        assert lone.is_alive(ONE), error
     await assert_unharmed(lone, topics)
 
 

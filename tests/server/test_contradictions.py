@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 from replica.cli.__main__ import main
 from replica.cli.start import server_options_from, settings, start_command
+from replica.core.setting_orders import ORDERS, ORDERS_OF_THE_CORE, Order
+from replica.core.settings import NUMBERS, PARTS, SEGMENT_BYTES_MAX
 from replica.rpc.tls import TlsFiles
-from replica.server.contradictions import CONTRADICTIONS, ORDERS, ORDERS_OF_THE_CORE, Order
+from replica.server.contradictions import CONTRADICTIONS
 from replica.server.options import ServerOptions
-from replica.server.settings import NUMBERS, PARTS, SEGMENT_BYTES_MAX
 from replica.storage import LogConfig
 
 EVERY_ORDER = ORDERS_OF_THE_CORE + ORDERS

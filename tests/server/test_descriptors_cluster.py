@@ -155,6 +155,7 @@ async def read_all(topics: Topics) -> dict[int, list[str]]:
     return values
 
 
+@pytest.mark.long
 async def test_more_partitions_than_descriptors(tmp_path: Path) -> None:
     """A topic of 300 partitions takes writes to all, on three brokers that are killed and started again meanwhile."""
     async with running(tmp_path, size=3, options=PATIENT) as (cluster, topics):

@@ -11,13 +11,15 @@ from benchmarks.extreme_messages import SHAPES, Knowledge, field_names, message
 from benchmarks.hostile_rpcs import Plan, broken_promises, run
 from benchmarks.learned import Learned
 from replica.rpc.codec_bounds import MalformedMessageError
+from tests.depth import times
 
 FIRST = 2_000_000
-RPCS = 3000
+RPCS = times(1000)
 WITHOUT_KNOWLEDGE = {"replica_directory_id"}
 """Of these a forger must know nothing; flags and members of closed sets need no knowledge."""
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 async def test_random_messages_harm_nobody(tmp_path: Path) -> None:
     """Every RPC, every field at its extremes: no halt, no wrong answer, nothing honest is lost or there twice."""

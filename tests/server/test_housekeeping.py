@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from replica.cli.start import server_options_from, start_command
 from replica.core.config import BrokerConfig, InvalidConfigError, LogFlush
+from replica.core.settings import DAY_MS
 from replica.ids import ReplicaId
 from replica.server.housekeeping import Housekeeping
 from replica.server.options import ServerOptions
-from replica.server.settings import DAY_MS
 from replica.storage import StorageError
 
 MINUTE_MS = 60_000

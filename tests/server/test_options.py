@@ -53,6 +53,7 @@ def core_config(given: ServerOptions, replica_id: ReplicaId, initial_voters: Vot
         replica_id=replica_id,
         directory_id="d",
         initial_voters=initial_voters,
+        initial_level=1,
         incarnation_id="i",
         previous_broker_epoch=BrokerEpoch(7),
     )

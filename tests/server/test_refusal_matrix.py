@@ -12,6 +12,7 @@ from replica.core import messages as m
 from replica.core.messages import Request, Response
 from replica.core.metadata.acls import THE_CLUSTER, ResourceType
 from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.resources import ALL_BROKERS
 from replica.errors import AUTHORIZATION_FAILED, ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
 from replica.rpc.codec import METHODS
@@ -107,15 +108,14 @@ REQUESTS: Mapping[str, tuple[Request, str]] = {
     ),
     "FetchSnapshot": (
         m.FetchSnapshotRequest(
-            topic_partition=METADATA_LOG,
+            topic_partition=KV,
             snapshot_end_offset=Offset(1),
             snapshot_epoch=EPOCH,
             position=0,
             max_bytes=1,
             current_leader_epoch=EPOCH,
-            replica_id=ONE,
         ),
-        TO_REPLICAS,
+        "read group kv",
     ),
     "BrokerRegistration": (
         m.BrokerRegistrationRequest(
@@ -160,6 +160,13 @@ REQUESTS: Mapping[str, tuple[Request, str]] = {
     "CreateAcls": (m.CreateAclsRequest(acls=()), "alter cluster cluster"),
     "DeleteAcls": (m.DeleteAclsRequest(acls=()), "alter cluster cluster"),
     "DescribeAcls": (m.DescribeAclsRequest(), "describe cluster cluster"),
+    "AlterConfigs": (m.AlterConfigsRequest(resource=ALL_BROKERS, configs={}), "alter cluster cluster"),
+    "DescribeConfigs": (
+        m.DescribeConfigsRequest(resource_type=ALL_BROKERS.resource_type),
+        "describe cluster cluster",
+    ),
+    "UpdateFeatures": (m.UpdateFeaturesRequest(feature_level=1), "alter cluster cluster"),
+    "DescribeFeatures": (m.DescribeFeaturesRequest(), "describe cluster cluster"),
     "DescribeCluster": (m.DescribeClusterRequest(), TO_ALL),
     "DescribeReplica": (m.DescribeReplicaRequest(topic_partition=KV), "describe group kv"),
     "DumpLog": (m.DumpLogRequest(topic_partition=METADATA_LOG, offset=Offset(0), max_bytes=1), "read cluster cluster"),
@@ -173,6 +180,18 @@ AS_REPLICA: Mapping[str, tuple[Request, str]] = {
     ),
     "ListOffsets as a replica": (
         m.ListOffsetsRequest(topic_partition=ORDERS, latest=True, replica_id=ONE),
+        TO_REPLICAS,
+    ),
+    "FetchSnapshot as a replica": (
+        m.FetchSnapshotRequest(
+            topic_partition=METADATA_LOG,
+            snapshot_end_offset=Offset(1),
+            snapshot_epoch=EPOCH,
+            position=0,
+            max_bytes=1,
+            current_leader_epoch=EPOCH,
+            replica_id=ONE,
+        ),
         TO_REPLICAS,
     ),
 }
@@ -290,5 +309,6 @@ def test_what_changes_something_is_administration() -> None:
     assert administration == {
         *("CreateTopic", "DeleteTopic", "AlterTopic", "DeleteRecords"),
         *("ElectLeader", "AlterPartitionReassignments", "UnregisterBroker", "CreateAcls", "DeleteAcls"),
+        *("AlterConfigs", "UpdateFeatures"),
         *("TransferLeadership", "AddVoter", "RemoveVoter"),
     }

@@ -13,7 +13,7 @@ import structlog
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from replica.bounds import MESSAGE_BYTES_MAX
+from replica.bounds import MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX
 from replica.core.effects import Append, Effect, Reply
 from replica.core.events import Event, RequestReceived
 from replica.core.messages import (
@@ -44,7 +44,7 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
-from replica.rpc.channels import REQUEST_BYTES_MAX, server_options
+from replica.rpc.channels import server_options
 from replica.rpc.codec import PRODUCE, method_of
 from replica.rpc.transport import GrpcTransport, MalformedRequestError, NotAppliedError, TransportError
 from replica.server.driver import Driver, ReplicaStoppedError

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from replica.spark.worker_python import WorkerPythonError, check_python, choose_worker_python
+from tests.depth import at_night
 
 
 def session(python: str, master: str = "local[2]") -> Any:
@@ -91,6 +92,7 @@ for action in (
 """
 
 
+@at_night("a JVM of its own; which Python is chosen is looked at above without one")
 @pytest.mark.spark
 @pytest.mark.cluster
 @pytest.mark.timeout(300)

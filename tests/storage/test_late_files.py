@@ -100,7 +100,7 @@ def test_power_loss_on_the_way_to_the_first_flush(seed: int | None, begins_at: i
     pytest.fail("it never came to its end")
 
 
-@pytest.mark.parametrize("seed", seeds(40))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_second_segment_is_never_there_alone(seed: int) -> None:
     """A log that rolls before its first flush begins where it did, whatever the power leaves of it."""
     chance = random.Random(seed)
@@ -142,7 +142,7 @@ def test_a_disk_that_refuses_the_first_record_is_told() -> None:
             table.stores[PARTITION].flush()
 
 
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_files_in_memory_are_as_files_on_a_disk(seed: int) -> None:
     """Whatever is done with them, before and after they are written out, both look the same."""
     chance = random.Random(seed)

@@ -173,7 +173,7 @@ def test_log_recovers_to_correct_offset() -> None:
     assert reopen_log(files, SMALL)[1].log_end_offset == 20
 
 
-@pytest.mark.parametrize("seed", seeds(50))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_corrupt_log(seed: int) -> None:
     """Random damage to the unflushed tail leaves a valid prefix that holds everything below the recovery point."""
     chance = random.Random(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nemesis.disks.simulated_files import SimulatedFiles
@@ -48,7 +48,6 @@ def check_lookups(index: OffsetIndex, layout: list[tuple[Offset, int]], interval
         assert exact - found < interval_bytes
 
 
-@settings(max_examples=60, deadline=None)
 @given(batches, st.integers(1, 10_000))
 def test_lookup_agrees_with_a_linear_scan(shapes: list[tuple[int, int]], interval_bytes: int) -> None:
     """The index never points behind the batch that holds the offset, nor an interval or more before it."""
@@ -56,7 +55,6 @@ def test_lookup_agrees_with_a_linear_scan(shapes: list[tuple[int, int]], interva
     check_lookups(indexed(layout, interval_bytes), layout, interval_bytes)
 
 
-@settings(max_examples=60, deadline=None)
 @given(batches, st.integers(1, 10_000), st.data())
 def test_truncate_forgets_what_is_cut(shapes: list[tuple[int, int]], interval_bytes: int, data: st.DataObject) -> None:
     """A truncated index is the one that was never told of the batches that are gone."""
@@ -69,7 +67,6 @@ def test_truncate_forgets_what_is_cut(shapes: list[tuple[int, int]], interval_by
     check_lookups(index, kept, interval_bytes)
 
 
-@settings(max_examples=60, deadline=None)
 @given(batches, st.integers(1, 10_000))
 def test_store_and_load(shapes: list[tuple[int, int]], interval_bytes: int) -> None:
     """An index loaded from its file, after a power loss, answers as the stored one."""

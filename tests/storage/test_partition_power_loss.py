@@ -18,7 +18,7 @@ from tests.storage.disks import DATA, append, close, entries, formatted, held
 from tests.storage.partitions import PARTITION, PARTITION_PATH, TOPIC_ID, filled_partition, open_partition
 
 STEPS_MAX = 200
-SEEDS = (None, *seeds(3))
+SEEDS = (None, *seeds(2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

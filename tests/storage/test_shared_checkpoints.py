@@ -89,11 +89,11 @@ def test_a_corrupt_shared_checkpoint_is_refused(path: Path) -> None:
 
 
 def test_a_disk_that_refuses_high_watermarks_is_a_storage_error() -> None:
-    """A failed store names the directory."""
+    """A failed store names the file."""
     files = formatted()
     directory = open_directory(DATA, files=files)
     files.fault = failing("fsync")
-    with pytest.raises(StorageError, match="cannot store the high watermarks of /data: input/output error"):
+    with pytest.raises(StorageError, match="cannot write /data/replication-offset-checkpoint: input/output error"):
         directory.store_high_watermarks({PARTITION: Offset(5)})
 
 

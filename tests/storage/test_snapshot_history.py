@@ -129,7 +129,7 @@ class Life:
         del self.epochs[self.flushed :]
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_nothing_that_was_reported_is_ever_missing(seed: int) -> None:
     """Flushed records and durable snapshots survive whatever comes, and the log begins where a snapshot ends."""
     life = Life(seed)

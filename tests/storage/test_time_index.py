@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nemesis.disks.simulated_files import SimulatedFiles
@@ -39,7 +39,6 @@ def check_lookups(index: TimeIndex, shape: list[list[int]]) -> None:
     assert index.max_timestamp_ms == max((found_ms for found in shape for found_ms in found), default=EVER)
 
 
-@settings(max_examples=60, deadline=None)
 @given(intervals)
 def test_lookup_agrees_with_a_linear_scan(shape: list[list[int]]) -> None:
     """The times need not rise."""
@@ -56,7 +55,6 @@ def test_a_lookup_passes_over_many_intervals() -> None:
         assert index.first_from(at + 1, 5) is None
 
 
-@settings(max_examples=60, deadline=None)
 @given(intervals, st.data())
 def test_truncate_forgets_what_is_cut(shape: list[list[int]], data: st.DataObject) -> None:
     """A truncated index is the one that was never told of the batches that are gone."""
@@ -68,7 +66,6 @@ def test_truncate_forgets_what_is_cut(shape: list[list[int]], data: st.DataObjec
     check_lookups(index, kept)
 
 
-@settings(max_examples=60, deadline=None)
 @given(intervals)
 def test_store_and_load(shape: list[list[int]]) -> None:
     """An index loaded from its file, after a power loss, answers as the stored one once the last batches are noted."""

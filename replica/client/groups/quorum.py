@@ -17,6 +17,7 @@ from replica.client.groups.view import GroupView
 from replica.core.messages import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    QueryResponse,
     Request,
     TransferLeadershipRequest,
     TransferLeadershipResponse,
@@ -25,7 +26,7 @@ from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
 
-_AnswerT = TypeVar("_AnswerT", bound=DescribeQuorumResponse | TransferLeadershipResponse)
+_AnswerT = TypeVar("_AnswerT", bound=DescribeQuorumResponse | TransferLeadershipResponse | QueryResponse)
 
 
 async def describe_quorum(
@@ -66,7 +67,7 @@ async def transfer_leadership(
             timeout_ms=max(1, deadline.left_ms() // 2),
             cluster_id=view.config.cluster_id,
         )
-        await _ask_leader(view, request, TransferLeadershipResponse, deadline)
+        await ask_leader(view, request, TransferLeadershipResponse, deadline)
         described = await describe(view, deadline)
     leader_id = None if described.current_leader is None else described.current_leader.leader_id
     if leader_id != target_id:
@@ -89,11 +90,11 @@ def quorum_view(
 async def describe(view: GroupView, deadline: Deadline) -> DescribeQuorumResponse:
     """Ask until a leader describes its quorum. Raises what ``describe_quorum`` raises."""
     request = DescribeQuorumRequest(topic_partition=view.group, cluster_id=view.config.cluster_id)
-    return await _ask_leader(view, request, DescribeQuorumResponse, deadline)
+    return await ask_leader(view, request, DescribeQuorumResponse, deadline)
 
 
-async def _ask_leader(view: GroupView, request: Request, response_type: type[_AnswerT], deadline: Deadline) -> _AnswerT:
-    """Ask until a leader answers."""
+async def ask_leader(view: GroupView, request: Request, response_type: type[_AnswerT], deadline: Deadline) -> _AnswerT:
+    """Ask until a leader answers. Raises what ``describe_quorum`` raises."""
     answer, _ = await repeated(
         lambda: _ask_leader_once(view, request, response_type, deadline.left_ms(view.config.request_timeout_ms)),
         deadline,

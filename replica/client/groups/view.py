@@ -28,7 +28,7 @@ from replica.core.messages import (
     Response,
 )
 from replica.errors import AUTHORIZATION_FAILED, ErrorCode
-from replica.ids import ReplicaId, TopicPartition
+from replica.ids import Epoch, ReplicaId, TopicPartition
 from replica.rpc.transport import TransportError
 
 
@@ -51,6 +51,8 @@ class GroupView(Closing):
         self.group = group
         self.config = config or ViewConfig()
         self.clock: Clock = clock or SystemClock()
+        self.cluster_id: str | None = None
+        """Of which cluster those are that have answered; absent before the first."""
         self._bootstrap = bootstrap_endpoints(bootstrap)
         self._connections: Connections = connections or GrpcConnections(tls=self.config.tls)
         self._random = random or Random()
@@ -101,6 +103,11 @@ class GroupView(Closing):
         return answer
 
     # --- whom to ask ------------------------------------------------------------------------------------------------
+
+    @property
+    def leader_epoch(self) -> Epoch:
+        """The newest epoch of which was heard; 0 before the first."""
+        return Epoch(0) if self._leader is None else self._leader.leader_epoch
 
     async def find_leader(self, deadline: Deadline) -> Endpoint | Failed:
         """Whom to ask as the leader, after at most one round of questions."""
@@ -254,6 +261,7 @@ class GroupView(Closing):
 
     def _learn(self, answer: DescribeReplicaResponse) -> bool:
         """Take over what a replica says. Returns whether it has the group."""
+        self.cluster_id = answer.cluster_id or self.cluster_id
         if answer.addresses:
             self._addresses = dict(answer.addresses)
         if answer.leader is not None:

@@ -16,10 +16,10 @@ from replica.core.broker.hosting import Hosting, OfflinePartition
 from replica.core.broker.lifecycle import Lifecycle
 from replica.core.broker.proposals import Proposals
 from replica.core.broker.serving import FetchServer
-from replica.core.config import BrokerIdentity, ReplicaConfig
+from replica.core.config import BrokerConfig, BrokerIdentity, ReplicaConfig
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
-from replica.core.events import BatchFound, Flushed, LogDamaged, LogStartMoved, ProducersScanned
+from replica.core.events import BatchFound, Flushed, LogDamaged, LogDirectoryFailed, LogStartMoved, ProducersScanned
 from replica.core.log.producing import has_valid_acks
 from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import (
@@ -62,7 +62,7 @@ class Broker:
         send: Callable[[ReplicaId, PeerRequest, int], CorrelationId],
     ) -> None:
         self._broker_id = config.replica_id
-        self._config = config.broker
+        self.config = config.broker
         self._emit = emit
         self._send = send
         self._image = MetadataImage()
@@ -86,6 +86,8 @@ class Broker:
         """The partitions that this broker hosts, to look at between steps."""
         self.offline: Mapping[TopicPartition, OfflinePartition] = self._hosting.offline
         """Those that it would host if their logs were not damaged."""
+        self.failed_directories: Mapping[str, str] = self._hosting.failed_directories
+        """The log directories that have failed, and why."""
         self._proposals = Proposals(config=config, incarnation_id=identity.incarnation_id, partitions=self.partitions)
         self._server = FetchServer(
             cluster_id=config.cluster_id,
@@ -200,9 +202,28 @@ class Broker:
             self._note_hosting(event.topic_partition)
             self.lifecycle.hurry(now_ms)
 
+    def on_directory_failed(self, event: LogDirectoryFailed, now_ms: int) -> None:
+        """Give up all partitions whose logs lie in a directory that has failed, and tell the controller soon."""
+        self._hosting.fail_directory(event.directory, event.logs, event.reason, now_ms)
+        self.has_news = True
+        for topic_partition in event.logs:
+            self._note_hosting(topic_partition)
+        self.lifecycle.hurry(now_ms)
+
     def reports(self) -> tuple[OfflineReplica, ...]:
         """Which damaged logs the controller has to hear of with the next heartbeat."""
         return self._hosting.reports()
+
+    def configure(self, config: BrokerConfig, now_ms: int) -> None:
+        """Go by other settings from now on; what they make due sooner is due sooner."""
+        self.has_news = True
+        self.config = config
+        self.lifecycle.configure(config, now_ms)
+        self._fetchers.config = config
+        self._hosting.configure(config, now_ms)
+        self._touched.update(self.partitions)
+        checkpoint_at_ms = now_ms + config.replica_high_watermark_checkpoint_interval_ms
+        self._checkpoint_at_ms = min(self._checkpoint_at_ms, checkpoint_at_ms)
 
     def shut_down(self, now_ms: int) -> None:
         """Begin to leave: the controller moves what this broker leads."""
@@ -260,7 +281,7 @@ class Broker:
         if self._hosting.has_more:
             for topic_partition in self._hosting.tell_some(now_ms):
                 self._note_hosting(topic_partition)
-            if self.reports():
+            if self._hosting.has_reports:
                 self.lifecycle.hurry(now_ms)
         if not self._hosting.has_more:
             self._told_offset = applied_offset
@@ -286,7 +307,7 @@ class Broker:
         for effect in self._server.expire(now_ms):
             self._emit(effect)
         if now_ms >= self._checkpoint_at_ms:
-            self._checkpoint_at_ms = now_ms + self._config.replica_high_watermark_checkpoint_interval_ms
+            self._checkpoint_at_ms = now_ms + self.config.replica_high_watermark_checkpoint_interval_ms
             self._checkpoint()
 
     def _checkpoint(self) -> None:
@@ -316,7 +337,7 @@ class Broker:
             requests.append(self._proposals.next_request(self.broker_epoch, now_ms))
         for request in requests:
             if request is not None:
-                timeout_ms = self._config.controller_request_timeout_ms
+                timeout_ms = self.config.controller_request_timeout_ms
                 self._asked_controller[self._send(controller_id, request, timeout_ms)] = request
 
     def _registered(self, broker_id: ReplicaId) -> BrokerRegistration | None:

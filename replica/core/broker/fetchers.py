@@ -99,7 +99,7 @@ class Fetchers:
         self._broker_id = config.replica_id
         self._directory_id = config.directory_id
         self._cluster_id = config.cluster_id
-        self._config = config.broker
+        self.config = config.broker
         self._partitions = partitions
         self._is_waited_at = is_waited_at
         self._send = send
@@ -223,9 +223,9 @@ class Fetchers:
             replica_directory_id=self._directory_id,
             broker_epoch=broker_epoch,
             cluster_id=self._cluster_id,
-            max_wait_ms=0 if is_in_a_hurry else self._config.replica_fetch_wait_max_ms,
-            min_bytes=self._config.replica_fetch_min_bytes,
-            max_bytes=self._config.replica_fetch_response_max_bytes,
+            max_wait_ms=0 if is_in_a_hurry else self.config.replica_fetch_wait_max_ms,
+            min_bytes=self.config.replica_fetch_min_bytes,
+            max_bytes=self.config.replica_fetch_response_max_bytes,
             session_id=session.session_id,
             session_epoch=session.fetches,
         )
@@ -240,12 +240,12 @@ class Fetchers:
         names = sorted(named)
         first_before = followed.first
         later = [name for name in names if first_before is None or name > first_before]
-        turned = (later + names[: len(names) - len(later)])[: self._config.fetch_partitions_max]
+        turned = (later + names[: len(names) - len(later)])[: self.config.fetch_partitions_max]
         followed.first = turned[0] if turned else first_before
         return turned
 
     def _ask(self, leader_id: ReplicaId, request: PeerRequest, asked: Session | Wanted) -> None:
-        correlation_id = self._send(leader_id, request, self._config.replica_socket_timeout_ms)
+        correlation_id = self._send(leader_id, request, self.config.replica_socket_timeout_ms)
         self._questions[correlation_id] = Question(leader_id=leader_id, asked=asked)
         self._followed[leader_id].questions += 1
 

@@ -4,14 +4,15 @@ Owns which logs there are and what each partition was last told. A broker acts o
 registration on: what it led or followed before belongs to an earlier incarnation.
 
 A partition whose log is damaged is *offline*: it is as if it were not here, until nobody counts on it any more. Then
-its log is put aside, and it begins anew as one that has nothing.
+its log is put aside, and it begins anew as one that has nothing. One whose log directory has failed stays offline, for
+this process: its log may be whole when the disk is repaired.
 
 Source: Kafka ``BrokerMetadataPublisher``, ``ReplicaManager.applyDelta``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,13 +42,17 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class OfflinePartition(Struct, frozen=True, kw_only=True):
-    """A partition whose log is damaged, since it was in ``leader_epoch`` at the latest, and why."""
+    """A partition whose log is damaged, since it was in ``leader_epoch`` at the latest, and why.
+
+    ``directory`` is the log directory that has failed, if that is why.
+    """
 
     reason: str
     topic_id: TopicId
     leader_epoch: Epoch
     registration: PartitionRegistration
     """What the metadata says of it now."""
+    directory: str | None = None
 
     def is_counted_on(self, broker_id: ReplicaId) -> bool:
         """Whether it may be elected for what it has acknowledged."""
@@ -93,6 +98,10 @@ class Hosting:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, OfflinePartition] = {}
         """Those that are not among the partitions, because their logs are damaged."""
+        self.failed_directories: dict[str, str] = {}
+        """The log directories of which the disk refuses, and why."""
+        self._failed_in: dict[TopicPartition, str] = {}
+        """The logs that lie in one of them, and in which."""
 
     # --- what the metadata says -------------------------------------------------------------------------------------
 
@@ -117,6 +126,12 @@ class Hosting:
             del self._recovered[name]  # A topic that was deleted while this broker was away.
             self._emit(DeleteLog(topic_partition=name))
         return gone
+
+    def configure(self, config: BrokerConfig, now_ms: int) -> None:
+        """Let all partitions, and those that come, go by other settings."""
+        self._config = config
+        for partition in self.partitions.values():
+            partition.configure(config, now_ms)
 
     def tell_some(self, now_ms: int) -> list[TopicPartition]:
         """Tell partitions what is new of them, ``TOLD_AT_ONCE`` at most; return those.
@@ -165,10 +180,23 @@ class Hosting:
         if partition is not None:
             partition.close()
         self.offline.pop(name, None)
+        self._failed_in.pop(name, None)
         del self._told[name]
         self._emit(DeleteLog(topic_partition=name))
 
     # --- damaged logs -----------------------------------------------------------------------------------------------
+
+    def fail_directory(self, directory: str, logs: Iterable[TopicPartition], reason: str, now_ms: int) -> None:
+        """Give up the partitions whose logs lie in a directory that has failed; also those that were not told yet."""
+        self.failed_directories[directory] = reason
+        for name in logs:
+            self._failed_in[name] = directory
+            if name in self.offline:
+                self.offline[name] = replace(self.offline[name], directory=directory, reason=reason)
+            elif name in self._recovered:
+                self._recovered[name] = replace(self._recovered[name], damage=reason)
+            else:
+                self.set_offline(name, reason, now_ms)
 
     def set_offline(self, name: TopicPartition, reason: str, now_ms: int) -> bool:
         """Give up a partition whose log is damaged; its files stay as they are. Whether it was hosted until now."""
@@ -183,29 +211,50 @@ class Hosting:
     def _note_offline(self, name: TopicPartition, reason: str, topic_id: TopicId) -> None:
         registration = self._told[name].registration
         self.offline[name] = OfflinePartition(
-            reason=reason, topic_id=topic_id, leader_epoch=registration.leader_epoch, registration=registration
+            reason=reason,
+            topic_id=topic_id,
+            leader_epoch=registration.leader_epoch,
+            registration=registration,
+            directory=self._failed_in.get(name),
         )
 
     def reports(self) -> tuple[OfflineReplica, ...]:
-        """Say which damaged logs the controller has to hear of: who is counted on, or might be in this epoch.
+        """Say which damaged logs the controller has to hear of: it elects none of them while it does.
 
-        First come those that others can take over: what nobody else has is reported for as long as it is there, and
-        would keep them out where there are too many for one heartbeat.
+        First come those of which something is to be decided, and of these those that others can take over: what nobody
+        else has is reported for as long as it is there, and would keep them out where there are too many for one
+        heartbeat. What is decided is reported in the epoch of the damage: nothing follows from it any more.
         """
-        offline = sorted(self.offline.items(), key=lambda found: not found[1].can_be_left_to_others(self._broker_id))
-        wanted = [
+        offline = sorted(self.offline.items(), key=lambda found: self._rank(found[1]))
+        return tuple(
             OfflineReplica(
-                topic_id=each.topic_id, partition=name.partition, leader_epoch=each.registration.leader_epoch
+                topic_id=each.topic_id,
+                partition=name.partition,
+                leader_epoch=each.registration.leader_epoch if self._is_open(each) else each.leader_epoch,
             )
-            for name, each in offline
-            if each.is_counted_on(self._broker_id) or each.registration.leader_epoch <= each.leader_epoch
-        ]
-        return tuple(wanted[:OFFLINE_REPORTED_MAX])
+            for name, each in offline[:OFFLINE_REPORTED_MAX]
+        )
+
+    @property
+    def has_reports(self) -> bool:
+        """Whether the controller has something to decide of a damaged log."""
+        return any(
+            self._is_open(each)
+            and (each.registration.leader_id is not None or each.can_be_left_to_others(self._broker_id))
+            for each in self.offline.values()
+        )
+
+    def _rank(self, offline: OfflinePartition) -> tuple[bool, bool]:
+        return not self._is_open(offline), not offline.can_be_left_to_others(self._broker_id)
+
+    def _is_open(self, offline: OfflinePartition) -> bool:
+        """Whether it is counted on, or might be in this leader epoch for what it had."""
+        return offline.is_counted_on(self._broker_id) or offline.registration.leader_epoch <= offline.leader_epoch
 
     def _maybe_begin_anew(self, name: TopicPartition, now_ms: int) -> None:
         """Put a damaged log aside once nobody counts on it, and follow whoever has what it had."""
         offline = self.offline[name]
-        if not self._rules.may_begin_anew(
+        if offline.directory is not None or not self._rules.may_begin_anew(
             damaged_in=offline.leader_epoch,
             leader_epoch=offline.registration.leader_epoch,
             is_counted_on=offline.is_counted_on(self._broker_id),

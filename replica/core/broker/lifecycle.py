@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from replica.core.cluster_clock import ClusterClock
-from replica.core.config import BrokerIdentity, LogFlush, ReplicaConfig
+from replica.core.config import BrokerConfig, BrokerIdentity, LogFlush, ReplicaConfig
 from replica.core.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -93,6 +93,11 @@ class Lifecycle:
         """Ask the controller, at once and with every heartbeat, to move away what this broker leads."""
         self.want_shut_down = True
         self._next_at_ms = min(self._next_at_ms, now_ms)
+
+    def configure(self, config: BrokerConfig, now_ms: int) -> None:
+        """Go by other settings; the next heartbeat is no later than they say."""
+        self._config = config
+        self._next_at_ms = min(self._next_at_ms, now_ms + config.broker_heartbeat_interval_ms)
 
     def hurry(self, now_ms: int) -> None:
         """Let the next heartbeat go at once: there is news for the controller."""

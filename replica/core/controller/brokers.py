@@ -26,7 +26,13 @@ from replica.core.messages import (
     UnregisterBrokerResponse,
 )
 from replica.core.metadata.image import BrokerRegistration
-from replica.core.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
+from replica.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    ResourceConfigRecord,
+    UnregisterBrokerRecord,
+)
+from replica.core.metadata.resources import broker_resource
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, ReplicaId
 
@@ -57,6 +63,7 @@ def on_registration(c: ControllerState, request: BrokerRegistrationRequest, now_
             last_active_epoch=_last_active_epoch(registered, request),
         )
     )
+    c.note_offline(request.broker_id, ())
     if registered is not None:
         remove_broker(c, request.broker_id, lost=_lost(c, registered, request))
     c.refresh_session(request.broker_id, now_ms)
@@ -106,6 +113,7 @@ def on_heartbeat(c: ControllerState, request: BrokerHeartbeatRequest, now_ms: in
     c.refresh_session(request.broker_id, now_ms)
     if request.unix_ms is not None:
         c.clock_offsets_ms[request.broker_id] = request.unix_ms - now_ms
+    c.note_offline(request.broker_id, request.offline)
     comes_back = registered.fenced or registered.in_controlled_shutdown
     if request.want_shut_down and not registered.in_controlled_shutdown:
         _change(c, registered, fenced=registered.fenced, in_controlled_shutdown=True)
@@ -149,7 +157,7 @@ def _change(c: ControllerState, registered: BrokerRegistration, *, fenced: bool,
 
 
 def on_unregister_broker(c: ControllerState, request: UnregisterBrokerRequest, now_ms: int) -> UnregisterBrokerResponse:
-    """Forget a broker that is gone for good. One that comes back all the same registers as any new one does.
+    """Forget a broker that is gone for good, and its settings. One that comes back all the same registers as a new one.
 
     Not while it is a replica of anything, where Kafka takes it out of the ISR and leaves it in the assignment: whether
     another replica has all that was acknowledged is decided by moving the partition, or by an unclean election. So
@@ -164,7 +172,13 @@ def on_unregister_broker(c: ControllerState, request: UnregisterBrokerRequest, n
     if fault is not None:
         return UnregisterBrokerResponse(error=ErrorCode.INVALID_REQUEST, message=fault)
     c.session_deadlines_ms.pop(request.broker_id, None)
-    c.append(UnregisterBrokerRecord(broker_id=registered.broker_id, broker_epoch=registered.broker_epoch))
+    c.note_offline(request.broker_id, ())
+    resource = broker_resource(registered.broker_id)
+    told = c.image.configs.get(resource, {})
+    c.append(
+        UnregisterBrokerRecord(broker_id=registered.broker_id, broker_epoch=registered.broker_epoch),
+        *(ResourceConfigRecord(resource=resource, name=name, value=None) for name in told),
+    )
     return UnregisterBrokerResponse(error=ErrorCode.NONE)
 
 

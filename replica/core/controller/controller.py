@@ -10,6 +10,7 @@ Source: Kafka ``QuorumController``; KIP-631.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -26,13 +27,17 @@ from replica.core.controller.brokers import (
     on_registration,
     on_unregister_broker,
 )
-from replica.core.controller.elections import MS_PER_SECOND, maybe_elect_leaderless, maybe_rebalance, on_elect_leader
+from replica.core.controller.configs import on_alter_configs, on_describe_configs
+from replica.core.controller.elections import maybe_elect_leaderless, maybe_rebalance, on_elect_leader
+from replica.core.controller.features import REQUESTS_SINCE, level_fault, on_describe_features, on_update_features
 from replica.core.controller.invariants import check_decision
 from replica.core.controller.producer_ids import on_init_producer_id
-from replica.core.controller.state import ControllerState
+from replica.core.controller.state import MS_PER_SECOND, ControllerState, LevelsKnown
 from replica.core.controller.topics import on_alter_topic, on_create_topic, on_delete_topic
+from replica.core.dynamic_settings import Numbers
 from replica.core.metadata.image import MetadataImage
-from replica.core.metadata.records import MetadataRecord
+from replica.core.metadata.levels import FIRST_LEVEL
+from replica.core.metadata.records import FeatureLevelRecord, MetadataRecord
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
@@ -53,6 +58,10 @@ CONTROLLER_REQUESTS: Mapping[type[m.ControllerRequest], Callable[[ControllerStat
     m.CreateAclsRequest: on_create_acls,
     m.DeleteAclsRequest: on_delete_acls,
     m.DescribeAclsRequest: on_describe_acls,
+    m.AlterConfigsRequest: on_alter_configs,
+    m.DescribeConfigsRequest: on_describe_configs,
+    m.UpdateFeaturesRequest: on_update_features,
+    m.DescribeFeaturesRequest: on_describe_features,
 }
 """Who decides about what."""
 
@@ -65,10 +74,25 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Controller:
-    """The decisions of one controller; between activities it knows nothing."""
+    """The decisions of one controller; between activities it knows nothing.
 
-    def __init__(self, *, cluster_id: str, config: ControllerConfig, rules: Rules) -> None:
+    A cluster of which nothing is decided yet begins at ``initial_level``. ``levels_known`` is as in the state.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        config: ControllerConfig,
+        rules: Rules,
+        numbers: Numbers = MappingProxyType({}),
+        initial_level: int = FIRST_LEVEL,
+        levels_known: LevelsKnown = dict.fromkeys,
+    ) -> None:
         self._cluster_id = cluster_id
+        self._numbers = numbers
+        self._initial_level = initial_level
+        self._levels_known = levels_known
         self._config = config
         self._rules = rules
         self._state: ControllerState | None = None
@@ -91,13 +115,16 @@ class Controller:
         No broker has been heard from yet: each that is not fenced gets a whole session to make itself heard.
         """
         assert self._state is None, "it is active already"
-        c = ControllerState(cluster_id=self._cluster_id, config=self._config, rules=self._rules)
+        c = ControllerState(cluster_id=self._cluster_id, config=self._config, numbers=self._numbers, rules=self._rules)
         c.image = image
+        c.follow_settings(now_ms)
+        c.levels_known = self._levels_known
+        c.begins_at_level = self._initial_level if image == MetadataImage() else FIRST_LEVEL
         for broker in image.brokers.values():
             if not broker.fenced:
                 c.refresh_session(broker.broker_id, now_ms)
-        c.unclean_election_at_ms = now_ms + self._config.unclean_leader_election_interval_ms
-        c.rebalance_at_ms = now_ms + self._config.leader_imbalance_check_interval_seconds * MS_PER_SECOND
+        c.unclean_election_at_ms = now_ms + c.config.unclean_leader_election_interval_ms
+        c.rebalance_at_ms = now_ms + c.config.leader_imbalance_check_interval_seconds * MS_PER_SECOND
         self._state = c
 
     def deactivate(self) -> None:
@@ -119,6 +146,9 @@ class Controller:
         c = self._active()
         if request.cluster_id is not None and request.cluster_id != c.cluster_id:
             return Decision(records=(), response=refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
+        fault = level_fault(c, REQUESTS_SINCE.get(type(request), FIRST_LEVEL))
+        if fault is not None:
+            return Decision(records=(), response=refusal(request, ErrorCode.UNSUPPORTED_VERSION, message=fault))
         before = c.image
         c.begin_decision(next_offset)
         response = CONTROLLER_REQUESTS[type(request)](c, request, now_ms)
@@ -127,9 +157,14 @@ class Controller:
     def tick(self, now_ms: int) -> tuple[MetadataRecord, ...]:
         """Decide what is due by time alone: fence silent brokers, look for leaders, give leaderships back.
 
-        One of the three at a time: each may concern every partition, and a decision is one batch.
+        One of the three at a time: each may concern every partition, and a decision is one batch. The first of a new
+        cluster is its feature level.
         """
         c = self._active()
+        if c.begins_at_level > FIRST_LEVEL:
+            c.append(FeatureLevelRecord(level=c.begins_at_level))
+            c.begins_at_level = FIRST_LEVEL
+            return c.end_decision()
         if now_ms < _deadline_ms(c):
             return ()
         before = c.image

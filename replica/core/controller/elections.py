@@ -14,7 +14,7 @@ from itertools import islice
 from typing import assert_never
 
 from replica.core.controller.partition_change import NOBODY, Election, Wanted
-from replica.core.controller.state import ControllerState
+from replica.core.controller.state import MS_PER_SECOND, ControllerState
 from replica.core.messages import (
     OFFLINE_REPORTED_MAX,
     ElectionType,
@@ -25,8 +25,6 @@ from replica.core.messages import (
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicPartition
-
-MS_PER_SECOND = 1000
 
 
 def _change_all(c: ControllerState, concerns: Callable[[PartitionRegistration], bool], wanted: Wanted) -> None:
@@ -70,16 +68,16 @@ def remove_broker(c: ControllerState, broker_id: ReplicaId, *, lost: Lost = Lost
 def give_up_damaged(c: ControllerState, broker_id: ReplicaId, offline: Iterable[OfflineReplica]) -> None:
     """Count on replicas no more whose logs are damaged, where somebody else holds what they held.
 
-    Otherwise nothing changes: such a partition waits, and so do its clients. A report of an earlier leader epoch has
-    come before, or too late.
+    Otherwise nobody leads, and the replica is remembered: such a partition waits, and so do its clients. A report of an
+    earlier leader epoch has come before, or too late.
     """
+    damaged = frozenset({broker_id})
     for replica in islice(offline, OFFLINE_REPORTED_MAX):
         name = TopicPartition(c.image.topic_names.get(replica.topic_id, ""), replica.partition)
         registration = c.image.partition(name)
         if registration is None or registration.leader_epoch != replica.leader_epoch:
             continue
         if broker_id in registration.replicas and {*registration.isr, *registration.elr} - {broker_id}:
-            damaged = frozenset({broker_id})
             c.maybe_change(
                 name,
                 Wanted(
@@ -90,6 +88,8 @@ def give_up_damaged(c: ControllerState, broker_id: ReplicaId, offline: Iterable[
                     ends_epoch=c.rules.damage_begins_new_epoch(),
                 ),
             )
+        elif registration.leader_id == broker_id:
+            c.maybe_change(name, Wanted(leaving=damaged))
 
 
 def elect_with(c: ControllerState, broker_id: ReplicaId) -> None:
@@ -153,7 +153,9 @@ def _elect_uncleanly(
         return ElectLeaderResponse(
             error=ErrorCode.ELECTION_NOT_NEEDED, message=f"{registration.leader_id} leads already"
         )
-    active = [replica for replica in registration.replicas if replica in c.active_brokers]
+    topic_id = c.image.topics[request.topic_partition.topic].topic_id
+    electable = c.electable(topic_id, request.topic_partition.partition)
+    active = [replica for replica in registration.replicas if replica in electable]
     if request.leader_id is None:
         return ElectLeaderResponse(
             error=ErrorCode.INVALID_REQUEST,
@@ -162,7 +164,7 @@ def _elect_uncleanly(
     if request.leader_id not in active:
         return ElectLeaderResponse(
             error=ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-            message=f"of the replicas {list(registration.replicas)} only {active} are active",
+            message=f"of the replicas {list(registration.replicas)} only {active} are active and have a log to use",
         )
     wanted = Wanted(election=Election.UNCLEAN, leader_id=request.leader_id)
     assert c.maybe_change(request.topic_partition, wanted).leader_id is not None, (request, active)

@@ -9,12 +9,13 @@ Source: kafka-specification (LeaderInIsr), KIP-966 (ValidControllerState).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
-from replica.core.metadata.records import PartitionRegistration
+from replica.core.metadata.levels import level_of
+from replica.core.metadata.records import MetadataRecord, PartitionRegistration
 from replica.ids import ReplicaId
 
 
@@ -46,6 +47,12 @@ def check_decision(before: MetadataImage, after: MetadataImage, *, elr_enable: b
         _epochs_never_fall(step)
         if elr_enable:
             _nobody_is_fenced_in_the_isr(step, fenced, _fenced(before))
+
+
+def check_levels(records: Iterable[MetadataRecord], image: MetadataImage) -> None:
+    """Raise AssertionError for a record, in the image now, whose kind the cluster's feature level does not have yet."""
+    for record in records:
+        assert level_of(record) <= image.level, (record, image.level)
 
 
 def _changed_partitions(before: MetadataImage, after: MetadataImage) -> Iterator[_Step]:

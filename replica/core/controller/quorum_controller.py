@@ -22,12 +22,15 @@ from msgspec import Struct
 
 from replica.core.config import ControllerConfig
 from replica.core.controller.controller import Controller
+from replica.core.dynamic_settings import Numbers
 from replica.core.effects import Effect, Reply
 from replica.core.messages import ControllerRequest, Response
 from replica.core.metadata.encoding import metadata_batch
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import MetadataRecord
 from replica.core.metadata.replay import MetadataReplay
 from replica.core.quorum import BatchTooLargeError, QuorumLog
+from replica.core.quorum.describing import levels_known
 from replica.core.quorum.roles import Leader
 from replica.core.refusals import refusal
 from replica.core.rules import Rules
@@ -52,11 +55,20 @@ class QuorumController:
         *,
         cluster_id: str,
         config: ControllerConfig,
+        numbers: Numbers,
         rules: Rules,
         log: QuorumLog,
         emit: Callable[[Effect], None],
+        initial_level: int = FIRST_LEVEL,
     ) -> None:
-        self.controller = Controller(cluster_id=cluster_id, config=config, rules=rules)
+        self.controller = Controller(
+            cluster_id=cluster_id,
+            config=config,
+            numbers=numbers,
+            rules=rules,
+            initial_level=initial_level,
+            levels_known=lambda brokers: levels_known(log, brokers),
+        )
         self._config = config
         self._log = log
         self._emit = emit

@@ -9,26 +9,41 @@ Source: Kafka ``ReplicationControlManager``, ``ClusterControlManager``, ``Broker
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from replica.core.cluster_clock import agreed_offset_ms
 from replica.core.config import ControllerConfig
+from replica.core.controller.invariants import check_levels
 from replica.core.controller.partition_change import Circumstances, Wanted, changed
+from replica.core.dynamic_settings import Numbers, settings_in_force, with_values
+from replica.core.messages import OfflineReplica
 from replica.core.metadata.configs import DEFAULTS, TopicConfig, cluster_defaults, topic_config
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import MetadataRecord, PartitionRecord, PartitionRegistration
+from replica.core.metadata.resources import ALL_BROKERS
 from replica.core.rules import Rules
-from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
+
+MS_PER_SECOND = 1000
+LevelsKnown = Callable[[Iterable[ReplicaId]], Mapping[ReplicaId, int | None]]
 
 
 class ControllerState:
     """The image as decided so far, the sessions of the brokers, and the decision that is under way."""
 
-    def __init__(self, *, cluster_id: str, config: ControllerConfig, rules: Rules) -> None:
+    def __init__(
+        self, *, cluster_id: str, config: ControllerConfig, rules: Rules, numbers: Numbers = MappingProxyType({})
+    ) -> None:
         self.cluster_id = cluster_id
         self.config = config
+        """What holds by now: what the controller was started with, and what the metadata says over it."""
+        self.numbers = numbers
+        """All numbers that its replica was started with, by the names of their settings."""
+        self._started_with = config
         self.rules = rules
         self.defaults = cluster_defaults(config)
         """What a new topic is given where it was told nothing."""
@@ -37,12 +52,36 @@ class ControllerState:
         """Until when a broker counts as alive, as far as this controller has heard from it."""
         self.clock_offsets_ms: dict[ReplicaId, int] = {}
         """How far each broker's clock was ahead of this controller's time, when it was last heard from."""
+        self.offline: dict[ReplicaId, frozenset[tuple[TopicId, int]]] = {}
+        """Which replicas' logs cannot be used, by the last heartbeat of each broker that has any."""
+        self.levels_known: LevelsKnown = dict.fromkeys
+        """The newest feature level that each voter, and each of these brokers, knows; absent of who has not said so."""
+        self.begins_at_level = FIRST_LEVEL
+        """The feature level that a new cluster has to be given still; the first where there is nothing to do."""
         self.unclean_election_at_ms = 0
         self.rebalance_at_ms = 0
         self._records: list[MetadataRecord] = []
         self._next_offset = Offset(0)
         self._active_of: Mapping[ReplicaId, BrokerRegistration] = {}
         self._active: frozenset[ReplicaId] = frozenset()
+
+    def follow_settings(self, now_ms: int) -> None:
+        """Go by the settings of all brokers that the image says by now; what they make due sooner is due sooner."""
+        before = self.config
+        values = settings_in_force(self.numbers, self.image.configs.get(ALL_BROKERS, {})).values
+        self.config = with_values(self._started_with, values)
+        if self.config == before:
+            return
+        self.defaults = cluster_defaults(self.config)
+        later_ms = self.config.broker_session_timeout_ms - before.broker_session_timeout_ms
+        for broker_id in self.session_deadlines_ms:
+            self.session_deadlines_ms[broker_id] += later_ms
+        looks_ms = now_ms + self.config.unclean_leader_election_interval_ms
+        if self.config.unclean_leader_election_enable and not before.unclean_leader_election_enable:
+            looks_ms = now_ms
+        self.unclean_election_at_ms = min(self.unclean_election_at_ms, looks_ms)
+        rebalances_ms = now_ms + self.config.leader_imbalance_check_interval_seconds * MS_PER_SECOND
+        self.rebalance_at_ms = min(self.rebalance_at_ms, rebalances_ms)
 
     # --- a decision -------------------------------------------------------------------------------------------------
 
@@ -65,6 +104,8 @@ class ControllerState:
         """Decide: the records are part of this decision, and the image follows them."""
         self._records += records
         self.image = self.image.apply_all(records)
+        if __debug__:
+            check_levels(records, self.image)
 
     def end_decision(self) -> tuple[MetadataRecord, ...]:
         """Take the records of the decision, in order."""
@@ -80,6 +121,20 @@ class ControllerState:
             self._active_of = self.image.brokers
             self._active = frozenset(broker.broker_id for broker in self._active_of.values() if broker.is_active)
         return self._active
+
+    def electable(self, topic_id: TopicId, partition: int) -> frozenset[ReplicaId]:
+        """Who may lead this partition: an active broker that has not said that its log cannot be used."""
+        active = self.active_brokers
+        if not self.offline:
+            return active
+        offline = frozenset(broker for broker, held in self.offline.items() if (topic_id, partition) in held)
+        return self.rules.electable(active=active, offline=offline)
+
+    def note_offline(self, broker_id: ReplicaId, replicas: Iterable[OfflineReplica]) -> None:
+        """Note which logs of a broker cannot be used now; those of which it says nothing can."""
+        self.offline.pop(broker_id, None)
+        if told := frozenset((replica.topic_id, replica.partition) for replica in replicas):
+            self.offline[broker_id] = told
 
     def has_session(self, broker_id: ReplicaId, now_ms: int) -> bool:
         """Tell whether a broker was heard from lately."""
@@ -123,7 +178,7 @@ class ControllerState:
             before,
             wanted,
             Circumstances(
-                active=self.active_brokers,
+                active=self.electable(topic.topic_id, topic_partition.partition),
                 min_insync_replicas=config.min_insync_replicas,
                 elr_enable=self.config.elr_enable,
                 unclean_allowed=config.unclean_leader_election_enable,

@@ -13,6 +13,7 @@ import string
 from collections.abc import Mapping, Sequence
 
 from replica.bounds import REPLICAS_MAX, TEXT_BYTES_MAX
+from replica.core.config import InvalidConfigError
 from replica.core.controller.elections import elect_for_topic
 from replica.core.controller.partition_change import Wanted
 from replica.core.controller.placement import Assignment, assignment_fault, placed
@@ -27,7 +28,6 @@ from replica.core.messages import (
 )
 from replica.core.metadata.configs import (
     DEFAULTS,
-    InvalidTopicConfigError,
     TopicSetting,
     canonical_configs,
     check_names,
@@ -151,7 +151,7 @@ def _by_count(c: ControllerState, request: CreateTopicRequest, count: int, place
 def _checked_configs(configs: Mapping[str, str]) -> Mapping[str, str]:
     try:
         return canonical_configs(configs)
-    except InvalidTopicConfigError as invalid:
+    except InvalidConfigError as invalid:
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(invalid)) from invalid
 
 
@@ -173,7 +173,7 @@ def on_alter_topic(c: ControllerState, request: AlterTopicRequest, _now_ms: int)
         configs = _checked_configs({name: value for name, value in wanted.items() if value is not None})
         if TopicSetting.MIN_INSYNC_REPLICAS in request.configs:
             configs = _settled(c, configs)
-    except InvalidTopicConfigError as invalid:
+    except InvalidConfigError as invalid:
         return AlterTopicResponse(error=ErrorCode.INVALID_CONFIG, message=str(invalid))
     except _RefusedError as refused:
         return AlterTopicResponse(error=refused.error, message=refused.message)

@@ -2,7 +2,8 @@
 
 One frozen class per request and per response, with Kafka's field names. The codec translates them from and to the
 wire; the core and its tests see nothing else. ``None`` stands for "absent" (Kafka's -1) and has that one meaning.
-In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls``, ``inspection``.
+In the order of their services: ``data``, ``quorum``, ``groups``, ``cluster``, ``admin`` with ``acls``, ``configs`` and
+``features``, ``inspection``.
 """
 
 from replica.core.messages.acls import (
@@ -49,6 +50,13 @@ from replica.core.messages.cluster import (
     IsrMember,
     OfflineReplica,
 )
+from replica.core.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ResourceConfigs,
+)
 from replica.core.messages.data import (
     HIGH_WATERMARK,
     DeleteRecordsRequest,
@@ -65,6 +73,13 @@ from replica.core.messages.data import (
     ProduceRequests,
     ProduceResponse,
     ProduceResponses,
+)
+from replica.core.messages.features import (
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
+    KnownFeatures,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from replica.core.messages.groups import (
     ApplyRequest,
@@ -122,6 +137,10 @@ AdminRequest = (
     | CreateAclsRequest
     | DeleteAclsRequest
     | DescribeAclsRequest
+    | AlterConfigsRequest
+    | DescribeConfigsRequest
+    | UpdateFeaturesRequest
+    | DescribeFeaturesRequest
 )
 """What clients send to the active controller."""
 
@@ -138,6 +157,10 @@ AdminResponse = (
     | UnregisterBrokerResponse
     | ChangeAclsResponse
     | DescribeAclsResponse
+    | AlterConfigsResponse
+    | DescribeConfigsResponse
+    | UpdateFeaturesResponse
+    | DescribeFeaturesResponse
 )
 
 LogRequest = (

@@ -58,7 +58,10 @@ class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
 
 
 class OfflineReplica(Struct, frozen=True, kw_only=True):
-    """A replica whose log is damaged: what it has acknowledged up to ``leader_epoch`` may be gone."""
+    """A replica whose log is damaged, or in a log directory that has failed: it is not to be elected.
+
+    What it has acknowledged up to ``leader_epoch`` may be gone.
+    """
 
     topic_id: TopicId
     partition: int

@@ -43,7 +43,8 @@ class ProduceResponse(Struct, frozen=True, kw_only=True):
     """``base_offset`` is where the batch stands; absent unless ``error`` is NONE and ``acks`` is not 0.
 
     ``not_appended`` is true where the error was found before the append: the write definitely did not happen.
-    ``message`` is for people where the error's name does not say it all.
+    ``message`` is for people where the error's name does not say it all. ``throttle_time_ms`` is how long the client is
+    to ask nothing more of this replica, whose server alone knows of quotas.
     """
 
     error: ErrorCode
@@ -52,6 +53,7 @@ class ProduceResponse(Struct, frozen=True, kw_only=True):
     base_offset: Offset | None = None
     leader_epoch: Epoch | None = None
     current_leader: CurrentLeader | None = None
+    throttle_time_ms: int = 0
 
 
 class ProduceRequests(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,8 @@ class FetchRequest(Struct, frozen=True, kw_only=True):
 
     With a ``session_id``, which a follower chooses, this is fetch ``session_epoch`` of a session, 0 being its first:
     ``partitions`` are then those of which the leader does not know yet what is wanted (KIP-227).
+
+    ``newest_feature_level`` is the highest that a replica knows, which it says where it fetches the metadata log.
     """
 
     partitions: Annotated[tuple[FetchPartition, ...], FETCHED_AT_ONCE]
@@ -110,6 +114,7 @@ class FetchRequest(Struct, frozen=True, kw_only=True):
     rack_id: str | None = None
     session_id: Long | None = None
     session_epoch: Long = 0
+    newest_feature_level: int | None = None
 
 
 class FetchedPartition(Struct, frozen=True, kw_only=True):
@@ -137,11 +142,12 @@ class FetchResponse(Struct, frozen=True, kw_only=True):
     """One answer for each log that was asked for, in the same order. ``error`` is about the request as a whole.
 
     With an ``error``, ``partitions`` is empty. In a session only logs of which there is something to say are answered,
-    and what was wanted of these is forgotten by that.
+    and what was wanted of these is forgotten by that. ``throttle_time_ms`` is as in ``ProduceResponse``.
     """
 
     error: ErrorCode = ErrorCode.NONE
     partitions: Annotated[tuple[FetchedPartition, ...], FETCHED_AT_ONCE] = ()
+    throttle_time_ms: int = 0
 
     def answer_for(self, topic_partition: TopicPartition) -> FetchedPartition:
         """What this answer says of one log that was asked for: an error of the whole request is one of each log.

@@ -104,7 +104,11 @@ class ReadIndexResponse(Struct, frozen=True, kw_only=True):
 
 
 class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
-    """Ask the leader of ``current_leader_epoch`` for up to ``max_bytes`` of a snapshot, from ``position`` on."""
+    """Ask the leader of ``current_leader_epoch`` for up to ``max_bytes`` of a snapshot, from ``position`` on.
+
+    ``replica_id`` is absent for a client, which at position 0 gets the newest that ends at ``snapshot_end_offset`` or
+    above; where there is none, one is taken soon.
+    """
 
     topic_partition: TopicPartition
     snapshot_end_offset: Offset
@@ -112,7 +116,7 @@ class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
     position: Long
     max_bytes: int
     current_leader_epoch: Epoch
-    replica_id: ReplicaId
+    replica_id: ReplicaId | None = None
     replica_directory_id: DirectoryId | None = None
     cluster_id: str | None = None
 

@@ -3,7 +3,7 @@
 A version, a tag and the fields of the record's class, as everything that is kept is written (``replica.encoding``):
 equal records are equal bytes. A decision is one batch, since a batch is what the log keeps or loses as a whole. What
 does not decode is never guessed at: a metadata log that nobody understands stops whoever reads it. Tags are never given
-away twice, and a field that is added makes another version.
+away twice, a field that is added makes another version, and either comes with a feature level (``levels``).
 
 Source: Kafka's ``MetadataRecordSerde``.
 """
@@ -14,12 +14,48 @@ from collections.abc import Sequence
 
 from replica.core.metadata import acls as a
 from replica.core.metadata import records as r
-from replica.encoding import COUNT, FLAG, TEXT, Enumeration, Fields, Format, MalformedError, OneOf, Optional, Row
+from replica.core.metadata import resources as s
+from replica.core.metadata.levels import NEWEST_LEVEL
+from replica.encoding import (
+    COUNT,
+    FLAG,
+    POSITIVE,
+    TEXT,
+    Codec,
+    Enumeration,
+    Fields,
+    Format,
+    MalformedError,
+    OneOf,
+    Optional,
+    Reader,
+    Row,
+)
 from replica.ids import Epoch, Offset
 from replica.records import RecordBatch, decode_records, encode_batch
 
 VERSION = 1
 """The only version of every record so far: 0 was JSON, and was never released."""
+
+
+class _Level(Codec[int]):
+    """A feature level. It stands before what has come with it, so that of one that is not known here, this is said."""
+
+    def write(self, out: bytearray, value: int) -> None:
+        POSITIVE.write(out, value)
+
+    def read(self, reader: Reader) -> int:
+        position = reader.position
+        level = POSITIVE.read(reader)
+        if level > NEWEST_LEVEL:
+            raise MalformedError(position, unknown_level(level, NEWEST_LEVEL))
+        return level
+
+
+def unknown_level(level: int, newest_level: int) -> str:
+    """Say that a cluster is beyond what a release knows."""
+    return f"the cluster is at feature level {level}, and this release knows none above {newest_level}"
+
 
 _REPLICAS = Row(COUNT)
 _REGISTRATION = Fields(
@@ -44,6 +80,7 @@ _ACL = Fields(
     pattern_type=Enumeration(a.PatternType),
     name=TEXT,
 )
+_RESOURCE = Fields(s.ConfigResource, resource_type=Enumeration(s.ConfigResourceType), name=TEXT)
 RECORD: OneOf[r.MetadataRecord] = OneOf(
     {
         1: Fields(
@@ -73,6 +110,8 @@ RECORD: OneOf[r.MetadataRecord] = OneOf(
         8: Fields(r.ProducerIdsRecord, next_producer_id=COUNT),
         9: Fields(r.AccessControlEntryRecord, acl=_ACL),
         10: Fields(r.RemoveAccessControlEntryRecord, acl=_ACL),
+        11: Fields(r.FeatureLevelRecord, level=_Level()),
+        15: Fields(r.ResourceConfigRecord, resource=_RESOURCE, name=TEXT, value=Optional(TEXT)),
     }
 )
 _FORMAT = Format(RECORD, version=VERSION)

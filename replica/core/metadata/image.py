@@ -18,10 +18,12 @@ from msgspec.structs import replace
 
 from replica.bounds import ALL_PARTITIONS, Address, DirectoryId
 from replica.core.metadata.acls import Acl
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     PartitionRegistration,
@@ -29,9 +31,11 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    ResourceConfigRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from replica.core.metadata.resources import Configs, with_config
 from replica.ids import BrokerEpoch, ReplicaId, TopicId, TopicPartition
 
 
@@ -103,10 +107,11 @@ class TopicImage(Struct, frozen=True, kw_only=True):
 
 
 class MetadataImage(Struct, frozen=True, kw_only=True):
-    """Brokers by id, topics by name, what has been given away for good, and who may do what.
+    """Brokers by id, topics by name, what has been given away for good, who may do what, and the feature level.
 
+    ``configs`` are the settings of brokers and users.
     All in one order, whatever records have led here: brokers by their ids, topics by theirs, which is the order of
-    their creation, partitions by number, settings by name.
+    their creation, partitions by number, settings by what they are of and by name.
     """
 
     brokers: Mapping[ReplicaId, BrokerRegistration] = field(default_factory=dict)
@@ -114,6 +119,8 @@ class MetadataImage(Struct, frozen=True, kw_only=True):
     topic_names: Mapping[TopicId, str] = field(default_factory=dict)
     next_producer_id: int = 0
     acls: frozenset[Acl] = frozenset()
+    configs: Configs = field(default_factory=dict)
+    level: int = FIRST_LEVEL
 
     def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
         """The registration of one partition; absent where there is none."""
@@ -182,6 +189,11 @@ class MetadataImage(Struct, frozen=True, kw_only=True):
                 return replace(self, acls=self.acls | {acl})
             case RemoveAccessControlEntryRecord(acl=acl):
                 return replace(self, acls=self.acls - {acl})
+            case ResourceConfigRecord(resource=resource, name=name, value=value):
+                return replace(self, configs=with_config(self.configs, resource, name, value))
+            case FeatureLevelRecord(level=level):
+                assert level > self.level, (level, self.level)
+                return replace(self, level=level)
             case _:
                 assert_never(record)
 

@@ -3,7 +3,7 @@
 A record says what is now, not what changed: replaying one twice changes nothing, and a partition's record holds the
 whole registration. Epochs are written out, never computed while replaying. Knows nothing of bytes (``encoding``).
 
-Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-455, KIP-631, KIP-966.
+Source: Kafka ``metadata/src/main/resources/common/metadata``; KIP-455, KIP-584, KIP-631, KIP-966.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from replica.bounds import MOVING_REPLICAS
 from replica.core.metadata.acls import Acl
+from replica.core.metadata.resources import ConfigResource
 from replica.ids import BrokerEpoch, Epoch, PartitionEpoch, ReplicaId, TopicId
 
 
@@ -141,6 +142,20 @@ class RemoveAccessControlEntryRecord(Struct, frozen=True, kw_only=True):
     acl: Acl
 
 
+class ResourceConfigRecord(Struct, frozen=True, kw_only=True):
+    """One setting of a broker or a user, or of all; ``value`` is absent where what else there is holds again."""
+
+    resource: ConfigResource
+    name: str
+    value: str | None
+
+
+class FeatureLevelRecord(Struct, frozen=True, kw_only=True):
+    """From here on the cluster is at this feature level (``levels``)."""
+
+    level: int
+
+
 MetadataRecord = (
     RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
@@ -152,4 +167,6 @@ MetadataRecord = (
     | ProducerIdsRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
+    | ResourceConfigRecord
+    | FeatureLevelRecord
 )

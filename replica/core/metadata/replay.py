@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from replica.core.effects import LogRange, ReadLog
 from replica.core.events import LogRead
-from replica.core.metadata.encoding import records_of
+from replica.core.metadata.encoding import CorruptMetadataRecordError, records_of, unknown_level
 from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.core.metadata.snapshots import ImageView, decode_image
 from replica.core.rules import Rules
 from replica.ids import Epoch, Offset, SnapshotId, TopicPartition
-from replica.machines import Snapshot, SnapshotView
+from replica.machines import ForeignSnapshotError, Snapshot, SnapshotView
 from replica.records import parse_batches
 
 METADATA_LOG = TopicPartition("__cluster_metadata", 0)
@@ -30,12 +31,13 @@ class MetadataReplay:
     failure = None
     """There always is an image: a snapshot is restored whole or not at all."""
 
-    def __init__(self, *, read_max_bytes: int, rules: Rules | None = None) -> None:
+    def __init__(self, *, read_max_bytes: int, rules: Rules | None = None, newest_level: int = NEWEST_LEVEL) -> None:
         self.applied_offset = Offset(0)
         self.applied_epoch: Epoch | None = None
         self.image = MetadataImage()
         self._read_max_bytes = read_max_bytes
         self._rules = rules or Rules()
+        self._newest_level = newest_level
         self._reading_from: Offset | None = None
 
     def next_read(self, high_watermark: Offset | None) -> ReadLog | None:
@@ -55,8 +57,8 @@ class MetadataReplay:
     def on_read(self, read: LogRead) -> int:
         """Apply what was read, and return how many bytes of records that were.
 
-        What was asked for before a snapshot was restored is in that. Damage in it is our own mistake: storage has
-        verified it.
+        What was asked for before a snapshot was restored is in that. Storage has verified it: what is not understood
+        all the same, somebody has written who knows more, and CorruptMetadataRecordError is raised before it counts.
         """
         if read.start_offset != self._reading_from:
             return 0
@@ -66,10 +68,16 @@ class MetadataReplay:
         for batch in parse_batches(read.records):
             assert batch.base_offset == self.applied_offset, (batch.base_offset, self.applied_offset)
             if not batch.is_control:
-                self.image = self.image.apply_all(records_of(batch))
+                self.image = self._understood(self.image.apply_all(records_of(batch)))
             self.applied_offset, self.applied_epoch = batch.end_offset, batch.leader_epoch
             size_bytes += batch.size_bytes
         return size_bytes
+
+    def _understood(self, image: MetadataImage) -> MetadataImage:
+        """The image, unless it is of a level that this release does not know: CorruptMetadataRecordError."""
+        if image.level > self._newest_level:
+            raise CorruptMetadataRecordError(unknown_level(image.level, self._newest_level))
+        return image
 
     def view(self) -> SnapshotView:
         """The image, with the id of what it stands for. There is none of a log that nothing was applied of."""
@@ -88,6 +96,9 @@ class MetadataReplay:
         AssertionError.
         """
         assert snapshot.id.end_offset > self.applied_offset, (snapshot.id, self.applied_offset)
-        self.image = decode_image(snapshot)
+        try:
+            self.image = self._understood(decode_image(snapshot))
+        except CorruptMetadataRecordError as error:
+            raise ForeignSnapshotError(f"{snapshot.id} is not understood: {error}") from error
         self.applied_offset, self.applied_epoch = snapshot.id.end_offset, snapshot.id.epoch
         self._reading_from = None

@@ -1,8 +1,9 @@
 """An image as bytes: the records that rebuild it, in the one order that there is.
 
-Owns that order (brokers by id, topics by id with their settings and partitions, producer ids, access control entries)
-and the encoding: which snapshot it is, then its records as the metadata log has them, sealed by a checksum. Equal
-images are equal bytes, whatever records have led to them. Knows nothing of when a snapshot is taken and where it is.
+Owns that order (the feature level, without which the rest cannot be understood; brokers by id, topics by id with their
+settings and partitions, producer ids, access control entries, settings of brokers and users) and the encoding: which
+snapshot it is, then its records as the metadata log has them, sealed by a checksum. Equal images are equal bytes,
+whatever records have led to them. Knows nothing of when a snapshot is taken and where it is.
 
 Source: KIP-630; Kafka ``MetadataImage.write``, ``RecordsSnapshotWriter``.
 """
@@ -17,10 +18,12 @@ from msgspec import Struct
 from replica.core.metadata.acls import Acl
 from replica.core.metadata.encoding import RECORD, VERSION, CorruptMetadataRecordError
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage, changed_broker, registered_broker
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.metadata.records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     PartitionRegistration,
@@ -28,9 +31,11 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    ResourceConfigRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from replica.core.metadata.resources import ConfigResource
 from replica.encoding import COUNT, Fields, Format, MalformedError, Row
 from replica.ids import Epoch, Offset, ReplicaId, SnapshotId, TopicId
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
@@ -72,6 +77,8 @@ def encode_image(image: MetadataImage, snapshot_id: SnapshotId) -> Snapshot:
 
 def records_of_image(image: MetadataImage) -> Iterator[MetadataRecord]:
     """The records that lead from nothing to an image, in their order."""
+    if image.level > FIRST_LEVEL:
+        yield FeatureLevelRecord(level=image.level)
     for broker_id in sorted(image.brokers):
         yield from _records_of_broker(image.brokers[broker_id])
     for topic in sorted(image.topics.values(), key=lambda topic: topic.topic_id):
@@ -80,6 +87,9 @@ def records_of_image(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield ProducerIdsRecord(next_producer_id=image.next_producer_id)
     for acl in sorted(image.acls):
         yield AccessControlEntryRecord(acl=acl)
+    for resource in sorted(image.configs):
+        for name in sorted(image.configs[resource]):
+            yield ResourceConfigRecord(resource=resource, name=name, value=image.configs[resource][name])
 
 
 def _records_of_broker(broker: BrokerRegistration) -> Iterator[MetadataRecord]:
@@ -149,7 +159,8 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
     partitions: dict[TopicId, dict[int, PartitionRegistration]] = {}
     configs: dict[TopicId, dict[str, str]] = {}
     acls: set[Acl] = set()
-    next_producer_id = 0
+    of_resources: dict[ConfigResource, dict[str, str]] = {}
+    next_producer_id, level = 0, FIRST_LEVEL
     for record in records:
         match record:
             case RegisterBrokerRecord(broker_id=broker_id):
@@ -171,7 +182,17 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
                 next_producer_id = record.next_producer_id
             case AccessControlEntryRecord(acl=acl):
                 acls.add(acl)
-            case ConfigRecord() | RemoveTopicRecord() | UnregisterBrokerRecord() | RemoveAccessControlEntryRecord():
+            case ResourceConfigRecord(resource=resource, name=name, value=str(value)):
+                of_resources.setdefault(resource, {})[name] = value
+            case FeatureLevelRecord():
+                level = record.level
+            case (
+                ConfigRecord()
+                | RemoveTopicRecord()
+                | UnregisterBrokerRecord()
+                | RemoveAccessControlEntryRecord()
+                | ResourceConfigRecord()
+            ):
                 raise CorruptMetadataRecordError(f"{record} takes something away")
             case _:
                 assert_never(record)
@@ -181,4 +202,6 @@ def _rebuilt(records: Iterable[MetadataRecord]) -> MetadataImage:
         topic_names={topic.topic_id: topic.name for topic in topics.values()},
         next_producer_id=next_producer_id,
         acls=frozenset(acls),
+        configs=of_resources,
+        level=level,
     )

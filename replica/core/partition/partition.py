@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from msgspec.structs import replace
+
 from replica.core import messages as m
+from replica.core.config import BrokerConfig
 from replica.core.earliest import earliest
 from replica.core.log import inspecting
 from replica.core.log.producing import expire_produces
@@ -69,6 +72,19 @@ class Partition(PartitionState):
 
     apply_metadata = _checked(transitions.apply_metadata)
     close = _checked(transitions.close)
+
+    @_checked
+    def configure(self, config: BrokerConfig, now_ms: int) -> None:
+        """Go by other settings; what they make due sooner is due sooner."""
+        self.config = config
+        self.producers.expiration_ms = config.producer_id_expiration_ms
+        if self.retention_check_at_ms is not None:
+            check_at_ms = now_ms + config.log_retention_check_interval_ms
+            self.retention_check_at_ms = min(self.retention_check_at_ms, check_at_ms)
+        if isinstance(self.role, Leader):
+            shrink_check_at_ms = now_ms + max(1, config.replica_lag_time_max_ms // 2)
+            earlier_ms = min(self.role.shrink_check_at_ms, shrink_check_at_ms)
+            self.role = replace(self.role, shrink_check_at_ms=earlier_ms)
 
     @_checked
     def tick(self, now_ms: int) -> None:

@@ -48,7 +48,7 @@ class ProducerStates:
         ids_max: int,
         rules: PartitionRules | None = None,
     ) -> None:
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._ids_max = ids_max
         self._rules = rules or PartitionRules()
         self._entries = {entry.producer_id: entry for entry in entries}
@@ -147,7 +147,7 @@ class ProducerStates:
             self._idle_since_ms[producer_id] = now_ms
         while self._entries:
             longest_idle = next(iter(self._entries))
-            if now_ms - self._idle_since_ms[longest_idle] < self._expiration_ms:
+            if now_ms - self._idle_since_ms[longest_idle] < self.expiration_ms:
                 break
             self._forget(longest_idle)
 

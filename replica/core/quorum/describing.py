@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from replica.core.log.fencing import leader_request_error
@@ -9,7 +11,7 @@ from replica.core.messages import DescribeQuorumRequest, DescribeQuorumResponse,
 from replica.core.quorum.roles import Leader, ReplicaProgress
 from replica.core.quorum.state import QuorumLogState
 from replica.errors import ErrorCode
-from replica.ids import CallId
+from replica.ids import CallId, ReplicaId
 from replica.voters import Voter
 
 
@@ -41,6 +43,20 @@ def on_describe_quorum(q: QuorumLogState, call_id: CallId, request: DescribeQuor
             ),
         ),
     )
+
+
+def levels_known(q: QuorumLogState, observers: Iterable[ReplicaId]) -> dict[ReplicaId, int | None]:
+    """Tell the newest feature level that each voter knows, and each of these others, by their last fetches.
+
+    It is absent of those that have not fetched from this leader in its epoch.
+    """
+    levels: dict[ReplicaId, int | None] = dict.fromkeys((*observers, *q.voters.ids))
+    if isinstance(q.role, Leader):
+        heard = [(key.replica_id, progress) for key, progress in q.role.observers.items()] + [*q.role.voters.items()]
+        for replica_id, progress in sorted(heard, key=lambda each: each[1].last_fetch_ms):
+            if replica_id in levels and progress.has_fetched:
+                levels[replica_id] = progress.newest_level
+    return levels | {q.replica_id: q.config.newest_level}
 
 
 def _described(replica: Voter, progress: ReplicaProgress | None, now_ms: int) -> QuorumReplicaState:

@@ -47,9 +47,7 @@ def on_fetch(q: QuorumLogState, call_id: CallId, request: FetchRequest, now_ms: 
         return
     diverging_epoch = _diverging_epoch(q, part)
     if request.replica_id is not None and q.rules.fetch_acknowledges(diverged=diverging_epoch is not None):
-        note_fetch(
-            q, ReplicaKey(request.replica_id, request.replica_directory_id), part.fetch_offset, part.read_round, now_ms
-        )
+        note_fetch(q, ReplicaKey(request.replica_id, request.replica_directory_id), request, now_ms)
         maybe_advance_high_watermark(q)
     if diverging_epoch is not None:
         reply_with_divergence(q, call_id, request, diverging_epoch)

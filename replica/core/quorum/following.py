@@ -118,6 +118,7 @@ def _send_fetch(q: QuorumLogState, replica_id: ReplicaId) -> CorrelationId:
             if is_owed
             else q.quorum.fetch_max_wait_ms,
             max_bytes=q.quorum.fetch_max_bytes,
+            newest_feature_level=None if q.is_of_group else q.config.newest_level,
         ),
     )
 

@@ -19,6 +19,7 @@ from replica.core.events import (
     Event,
     Flushed,
     LogDamaged,
+    LogDirectoryFailed,
     LogRead,
     LogStartMoved,
     PeerRefused,
@@ -236,7 +237,9 @@ class QuorumLog(QuorumLogState):
                 on_snapshot_stored(self, StoredSnapshot(id=snapshot_id, size_bytes=size_bytes))
             case SnapshotTooLarge(snapshot_id=snapshot_id, size_bytes=size_bytes):
                 on_snapshot_too_large(self, snapshot_id, size_bytes)
-            case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved() | LogDamaged() | ClockRead():
+            case LogRead() | BatchFound() | ProducersScanned() | LogStartMoved() | ClockRead():
+                raise AssertionError(f"{event} is nothing to a quorum log")
+            case LogDamaged() | LogDirectoryFailed():
                 raise AssertionError(f"{event} is nothing to a quorum log")
             case _:
                 assert_never(event)

@@ -84,7 +84,8 @@ class ReplicaProgress(Struct, frozen=True, kw_only=True):
 
     ``log_end_offset`` is the offset of its last fetch, hence flushed there; absent until it has fetched in this epoch.
     ``announce_at_ms`` is when to repeat BeginQuorumEpoch to it. ``read_round`` is the newest that it has echoed.
-    ``snapshot_fetch`` is the last snapshot of which it has fetched a piece.
+    ``snapshot_fetch`` is the last snapshot of which it has fetched a piece, ``newest_level`` the newest feature level
+    that it says it knows.
     """
 
     log_end_offset: Offset | None = None
@@ -94,6 +95,7 @@ class ReplicaProgress(Struct, frozen=True, kw_only=True):
     has_fetched: bool = False
     read_round: int = 0
     snapshot_fetch: SnapshotFetch | None = None
+    newest_level: int | None = None
 
 
 class Transfer(Struct, frozen=True, kw_only=True):

@@ -100,7 +100,7 @@ def on_snapshot_stored(q: QuorumLogState, stored: StoredSnapshot) -> None:
 def on_snapshot_too_large(q: QuorumLogState, snapshot_id: SnapshotId, size_bytes: int) -> None:
     """Go on with the whole log: a snapshot that nobody could load replaces nothing."""
     if q.storing == snapshot_id:
-        q.storing, q.snapshot_bytes = None, size_bytes
+        q.storing, q.snapshot_bytes, q.snapshot_wanted = None, size_bytes, Offset(0)
 
 
 def _drop_snapshots(q: QuorumLogState) -> None:
@@ -108,13 +108,16 @@ def _drop_snapshots(q: QuorumLogState) -> None:
 
 
 def on_fetch_snapshot(q: QuorumLogState, call_id: CallId, request: FetchSnapshotRequest, now_ms: int) -> None:
-    """Hand out a piece of a snapshot. From a voter that is a sign of life, but no acknowledgement."""
+    """Hand out a piece of a snapshot. From a voter that is a sign of life, but no acknowledgement.
+
+    A client gets one that is as new as it needs, or has one taken: who must hear of what, it has asked before.
+    """
     found = _found(q, request)
     if isinstance(found, ErrorCode):
         q.reply(call_id, FetchSnapshotResponse(error=found, current_leader=q.current_leader))
         return
-    sender = ReplicaKey(request.replica_id, request.replica_directory_id)
-    note_fetch_snapshot(q, sender, found.id, now_ms)
+    if request.replica_id is not None:
+        note_fetch_snapshot(q, ReplicaKey(request.replica_id, request.replica_directory_id), found.id, now_ms)
     response = FetchSnapshotResponse(
         error=ErrorCode.NONE,
         snapshot_id=found.id,
@@ -148,4 +151,15 @@ def _found(q: QuorumLogState, request: FetchSnapshotRequest) -> StoredSnapshot |
     for stored in q.log.snapshots:
         if stored.id == request.snapshot_id:
             return stored if 0 <= request.position < stored.size_bytes else ErrorCode.POSITION_OUT_OF_RANGE
-    return ErrorCode.SNAPSHOT_NOT_FOUND
+    is_of_client = request.replica_id is None and request.position == 0
+    found = _newest_from(q, request.snapshot_end_offset) if is_of_client else None
+    return found or ErrorCode.SNAPSHOT_NOT_FOUND
+
+
+def _newest_from(q: QuorumLogState, end_offset: Offset) -> StoredSnapshot | None:
+    """Find the newest snapshot, if it ends there or above; else have one taken, of what is committed at the most."""
+    newest = q.log.snapshots[-1] if q.log.snapshots else None
+    if newest is not None and newest.id.end_offset >= end_offset:
+        return newest
+    q.snapshot_wanted = max(q.snapshot_wanted, min(end_offset, q.log.high_watermark or Offset(0)))
+    return None

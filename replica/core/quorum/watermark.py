@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from replica.core.messages import FetchRequest
+from replica.core.metadata.levels import FIRST_LEVEL
 from replica.core.quorum.producing import acknowledge_committed
 from replica.core.quorum.roles import Leader, ReplicaProgress, SnapshotFetch
 from replica.core.quorum.serving import complete_fetches, is_other_voter
@@ -35,28 +37,29 @@ def maybe_advance_high_watermark(q: QuorumLogState) -> bool:
     return True
 
 
-def note_fetch(q: QuorumLogState, key: ReplicaKey, fetch_offset: Offset, read_round: int, now_ms: int) -> None:
+def note_fetch(q: QuorumLogState, key: ReplicaKey, request: FetchRequest, now_ms: int) -> None:
     """Take a valid fetch for what it is: the sender's acknowledgement of everything below its offset.
 
-    And its word that it followed this leader, in this epoch, when it was told of ``read_round``.
+    And its word that it followed this leader, in this epoch, when it was told of the read round that it echoes.
     """
-    role = q.role
+    (part,), role = request.partitions, q.role
     assert isinstance(role, Leader), role
     before = _known(q, role, key)
     caught_up_ms = None if before is None else before.last_caught_up_ms
-    if fetch_offset >= q.log.log_end_offset:
+    if part.fetch_offset >= q.log.log_end_offset:
         caught_up_ms = now_ms
     progress = ReplicaProgress(
-        log_end_offset=fetch_offset,
+        log_end_offset=part.fetch_offset,
         last_fetch_ms=now_ms,
         last_caught_up_ms=caught_up_ms,
         announce_at_ms=now_ms + q.quorum.fetch_timeout_ms,
         has_fetched=True,
         read_round=max(
             0 if before is None else before.read_round,
-            q.rules.read_round_of_fetch(echoed=read_round, current=role.read_round),
+            q.rules.read_round_of_fetch(echoed=part.read_round, current=role.read_round),
         ),
         snapshot_fetch=None if before is None else before.snapshot_fetch,
+        newest_level=request.newest_feature_level or FIRST_LEVEL,  # A release without levels says nothing.
     )
     _keep(q, role, key, progress)
 

@@ -72,6 +72,21 @@ class ControllerRules:
         """
         return refused_at_ms >= heard_ms
 
+    def lacks_level(self, *, newest_level: int | None, level: int) -> bool:
+        """Decide whether a broker or voter keeps the cluster from a feature level: it knows none so new.
+
+        So does one that was not heard of (KIP-584): 1. A broker of an older release is down. 2. The level is raised. 3.
+        It is started, and stops again, at the first record of a kind that it has never seen.
+        """
+        return newest_level is None or newest_level < level
+
+    def level_suffices(self, *, level: int, since: int) -> bool:
+        """Decide whether the cluster's feature level has what came with ``since``: it may be asked for, or written.
+
+        Otherwise a replica of an older release, which may be one of the cluster, would stop at it.
+        """
+        return since <= level
+
     def producer_ids_are_in_snapshot(self) -> bool:
         """Decide whether a snapshot of the metadata says which producer ids are taken: always, they are part of it.
 
@@ -132,6 +147,14 @@ class ControllerRules:
             for replica in before.replicas
             if replica in eligible and replica not in isr and replica not in stopped_uncleanly
         )
+
+    def electable(self, *, active: frozenset[ReplicaId], offline: frozenset[ReplicaId]) -> frozenset[ReplicaId]:
+        """Name who can lead a partition at all: the active brokers whose log of it can be used.
+
+        1. The log directory of the last replica in sync fails. 2. If it went on leading, or were elected again, clients
+        would ask it for ever, and an operator could let nobody else lead.
+        """
+        return active - offline
 
     def leader_candidates(
         self,

@@ -234,6 +234,12 @@ class BrokerBench:
         self.broker.on_log_damaged(ev.LogDamaged(topic_partition=name, offset=None, reason="rotten"), self.now_ms)
         self.settle()
 
+    def fail_directory(self, *names: TopicPartition) -> None:
+        """Let storage say that the disk has failed on which these logs lie."""
+        event = ev.LogDirectoryFailed(directory="/disk1", logs=names, reason="no more space")
+        self.broker.on_directory_failed(event, self.now_ms)
+        self.settle()
+
     def flush(self, name: TopicPartition) -> None:
         """Finish the flush of a log up to its end."""
         self.effects.clear()

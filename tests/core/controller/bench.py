@@ -15,6 +15,7 @@ from replica.core.config import ControllerConfig
 from replica.core.controller.controller import Controller
 from replica.core.metadata.encoding import metadata_batch, records_of
 from replica.core.metadata.image import BrokerRegistration, MetadataImage
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.core.metadata.records import LeaderRecoveryState, MetadataRecord, PartitionRegistration
 from replica.core.metadata.replay import MetadataReplay
 from replica.core.rules import Rules
@@ -64,14 +65,21 @@ def registration(
 
 
 class Bench:
-    """One active controller, its log and its clock. ``records`` are those of the last decision."""
+    """One active controller, its log and its clock. ``records`` are those of the last decision.
 
-    def __init__(self, config: ControllerConfig = CONFIG, rules: Rules | None = None) -> None:
+    The cluster is at the newest feature level, unless another is given.
+    """
+
+    def __init__(
+        self, config: ControllerConfig = CONFIG, rules: Rules | None = None, *, level: int = NEWEST_LEVEL
+    ) -> None:
         self.config = config
-        self.controller = Controller(cluster_id=CLUSTER, config=config, rules=rules or Rules())
+        self.newest_levels: dict[ReplicaId, int] = {}
+        """The newest feature level that each replica has said it knows."""
+        self.controller = self._new_controller(rules or Rules())
         self.now_ms = 1000
         self.next_offset = Offset(1)
-        self.committed = MetadataImage()
+        self.committed = MetadataImage(level=level)
         self.records: tuple[MetadataRecord, ...] = ()
         self.controller.activate(self.committed, self.now_ms)
 
@@ -97,8 +105,16 @@ class Bench:
         """Make another controller the active one, perhaps with another configuration."""
         self.controller.deactivate()
         self.config = config or self.config
-        self.controller = Controller(cluster_id=CLUSTER, config=self.config, rules=Rules())
+        self.controller = self._new_controller(Rules())
         self.controller.activate(self.committed, self.now_ms)
+
+    def _new_controller(self, rules: Rules) -> Controller:
+        return Controller(
+            cluster_id=CLUSTER,
+            config=self.config,
+            rules=rules,
+            levels_known=lambda brokers: dict.fromkeys(brokers) | self.newest_levels,
+        )
 
     def restart_from_snapshot(self, rules: Rules) -> None:
         """Make another controller the active one, on a replica that has begun with a snapshot of all there is."""
@@ -184,7 +200,12 @@ class Bench:
         return self.ask(request, m.BrokerRegistrationResponse)
 
     def heartbeat(
-        self, broker_id: int, *, want_shut_down: bool = False, metadata_offset: int | None = None
+        self,
+        broker_id: int,
+        *,
+        want_shut_down: bool = False,
+        metadata_offset: int | None = None,
+        offline: tuple[m.OfflineReplica, ...] = (),
     ) -> m.BrokerHeartbeatResponse:
         """Have a broker say that it lives, and that it has applied all of the log unless something else is said."""
         request = m.BrokerHeartbeatRequest(
@@ -194,25 +215,16 @@ class Bench:
             cluster_id=CLUSTER,
             metadata_offset=self.next_offset if metadata_offset is None else Offset(metadata_offset),
             want_shut_down=want_shut_down,
+            offline=offline,
         )
         return self.ask(request, m.BrokerHeartbeatResponse)
 
     def report_damage(self, broker_id: int, *, leader_epoch: int | None = None, topic_id: int | None = None) -> None:
         """Have a broker say that its log of the first partition is damaged, in the present leader epoch."""
         epoch = self.partition().leader_epoch if leader_epoch is None else Epoch(leader_epoch)
-        request = m.BrokerHeartbeatRequest(
-            broker_id=ReplicaId(broker_id),
-            broker_epoch=self.epoch_of(broker_id),
-            incarnation_id=self.broker(broker_id).incarnation_id,
-            cluster_id=CLUSTER,
-            metadata_offset=self.next_offset,
-            offline=(
-                m.OfflineReplica(
-                    topic_id=self.topic_id() if topic_id is None else TopicId(topic_id), partition=0, leader_epoch=epoch
-                ),
-            ),
-        )
-        assert self.ask(request, m.BrokerHeartbeatResponse).error is ErrorCode.NONE
+        known = self.topic_id() if topic_id is None else TopicId(topic_id)
+        offline = m.OfflineReplica(topic_id=known, partition=0, leader_epoch=epoch)
+        assert self.heartbeat(broker_id, offline=(offline,)).error is ErrorCode.NONE
 
     def start(self, *broker_ids: int, flushes: bool = False) -> None:
         """Register brokers and let them in."""
@@ -220,8 +232,8 @@ class Bench:
             assert self.register(broker_id, flushes=flushes).error is ErrorCode.NONE
             assert not self.heartbeat(broker_id).is_fenced
 
-    def come_back(self, broker_id: int, *, clean: bool = True, disk: str = "first") -> None:
-        """Start a new process of a fenced broker, and let it in."""
+    def come_back(self, broker_id: int, *, clean: bool = True, disk: str = "first", is_damaged: bool = False) -> None:
+        """Start a new process of a fenced broker, and let it in; its log of the first partition may be damaged."""
         previous = self.epoch_of(broker_id) if clean else None
         answer = self.register(
             broker_id,
@@ -231,7 +243,10 @@ class Bench:
             flushes=self.broker(broker_id).flushes,
         )
         assert answer.error is ErrorCode.NONE, answer
-        self.heartbeat(broker_id)
+        if is_damaged:
+            self.report_damage(broker_id)
+        else:
+            self.heartbeat(broker_id)
 
     def silence(self, *broker_ids: int) -> None:
         """Let the sessions of brokers run out, in this order, while all others are heard."""

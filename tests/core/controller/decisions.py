@@ -140,6 +140,17 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         Row("refused_at_once", {"refused_at_ms": 100, "heard_ms": 100}, True),
         Row("heard_since", {"refused_at_ms": 99, "heard_ms": 100}, False),
     ),
+    "lacks_level": (
+        Row("knows_it", {"newest_level": 2, "level": 2}, False),
+        Row("knows_more", {"newest_level": 3, "level": 2}, False),
+        Row("knows_less", {"newest_level": 1, "level": 2}, True),
+        Row("not_heard_of", {"newest_level": None, "level": 2}, True),
+    ),
+    "level_suffices": (
+        Row("there", {"level": 2, "since": 2}, True),
+        Row("beyond", {"level": 3, "since": 2}, True),
+        Row("below", {"level": 1, "since": 2}, False),
+    ),
     "producer_ids_are_in_snapshot": (Row("always", {}, True),),
     "eligible_for_isr": (
         _eligible("active", _broker(), 7, True),
@@ -166,6 +177,10 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         _elr("unclean_stop", ((1, 2), (3,)), (1,), (3,), lost=(2,)),
         _elr("unclean_stop_of_an_eligible", ((1,), (2, 3)), (1,), (2,), lost=(3,)),
         _elr("switched_off", ((1, 2), (3,)), (1,), (3,), on=False),
+    ),
+    "electable": (
+        Row("all", {"active": frozenset((1, 2)), "offline": frozenset[int]()}, frozenset((1, 2))),
+        Row("not_who_is_offline", {"active": frozenset((1, 2)), "offline": frozenset((2, 3))}, frozenset((1,))),
     ),
     "leader_candidates": (
         _candidates("in_the_order_of_the_assignment", (1, 2, 3), (), (1, 2, 3), (3, 1, 2)),

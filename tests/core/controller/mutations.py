@@ -6,10 +6,12 @@ Each is asked with rules and raises AssertionError where they are wrong.
 from __future__ import annotations
 
 from replica.core import messages as m
+from replica.core.controller.features import level_fault
+from replica.core.controller.state import ControllerState
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from tests.core.controller.bench import Bench
+from tests.core.controller.bench import CLUSTER, CONFIG, Bench
 
 
 def three_replicas(rules: Rules) -> Bench:
@@ -36,6 +38,15 @@ def who_has_another_disk_is_not_elected(rules: Rules) -> None:
     bench.silence(2, 1)
     bench.come_back(1, clean=False, disk="second")
     assert bench.shape() == (None, (), ())
+
+
+def whose_log_cannot_be_used_does_not_lead(rules: Rules) -> None:
+    bench = Bench(rules=rules)
+    bench.start(1, 2)
+    bench.create((1, 2), configs={"min.insync.replicas": "1"})
+    bench.alter_isr(1)
+    bench.report_damage(1)
+    assert bench.shape() == (None, (), (1,))
 
 
 def who_was_not_let_in_has_lost_nothing(rules: Rules) -> None:
@@ -84,6 +95,18 @@ def a_producer_id_is_given_once(rules: Rules) -> None:
     first = bench.ask(m.InitProducerIdRequest(), m.InitProducerIdResponse)
     bench.restart_from_snapshot(rules)
     assert bench.ask(m.InitProducerIdRequest(), m.InitProducerIdResponse).producer_id != first.producer_id
+
+
+def a_level_waits_until_all_know_it(rules: Rules) -> None:
+    bench = Bench(rules=rules, level=1)
+    bench.start(1)
+    bench.ask(m.UpdateFeaturesRequest(feature_level=2), m.UpdateFeaturesResponse)
+    assert bench.records == ()
+
+
+def what_came_with_a_level_waits_for_it(rules: Rules) -> None:
+    c = ControllerState(cluster_id=CLUSTER, config=CONFIG, rules=rules)
+    assert level_fault(c, 2) is not None
 
 
 def a_broker_that_has_not_caught_up_stays_fenced(rules: Rules) -> None:

@@ -121,5 +121,5 @@ class ClusterLife(RuleBasedStateMachine):
         assert repr(restored) == repr(image)  # Mappings are equal in any order.
 
 
-ClusterLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+ClusterLife.TestCase.settings = settings(stateful_step_count=40)
 TestClusterLife = ClusterLife.TestCase

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replica.core.config import ControllerConfig
+from replica.core.messages import ElectionType
 from replica.core.rules import Rules
+from replica.errors import ErrorCode
 from tests.core.controller.bench import CONFIG, WITHOUT_ELR, Bench
 from tests.core.controller.mutations import damage_ends_the_leader_epoch, three_replicas
 
@@ -55,16 +57,56 @@ def test_eligible_replica_leads_in_the_place_of_a_damaged_one() -> None:
 
 
 @BOTH_WAYS
-def test_only_holder_stays(config: ControllerConfig) -> None:
-    """Where nobody else has what it had, nothing changes, however often it says so: to wait is all that is left."""
+def test_only_holder_is_remembered_and_does_not_lead(config: ControllerConfig) -> None:
+    """Where nobody else has what it had nobody leads, however often it says so: to wait is all that is left."""
+    bench = alone(config)
+    waiting = bench.shape()
+    assert waiting == ((None, (), (1,)) if config.elr_enable else (None, (1,), ()))
+    for _ in range(3):
+        bench.report_damage(1)
+        assert bench.records == ()
+    assert bench.shape() == waiting
+
+
+def alone(config: ControllerConfig) -> Bench:
+    """A partition of two replicas, of which the one that is in sync alone has said that its log cannot be used."""
     bench = Bench(config)
     bench.start(1, 2)
     bench.create((1, 2), configs={"min.insync.replicas": "1"})
     bench.alter_isr(1)
-    for _ in range(3):
-        bench.report_damage(1)
-        assert bench.records == ()
+    bench.report_damage(1)
+    return bench
+
+
+@BOTH_WAYS
+def test_only_holder_leads_again_once_its_log_can_be_used(config: ControllerConfig) -> None:
+    """With its next process, whose heartbeats do not name it; while they do, it is not elected."""
+    bench = alone(config)
+    bench.silence(1)
+    bench.come_back(1, is_damaged=True)
+    assert bench.shape()[0] is None
+    bench.silence(1)
+    bench.come_back(1)
     assert bench.shape() == (1, (1,), ())
+
+
+@BOTH_WAYS
+def test_operator_can_let_another_one_lead(config: ControllerConfig) -> None:
+    """And nobody whose log cannot be used, by whatever election."""
+    bench = alone(config)
+    assert bench.elect(ElectionType.UNCLEAN, leader_id=1) is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert bench.elect(ElectionType.UNCLEAN, leader_id=2) is ErrorCode.NONE
+    assert bench.shape() == (2, (2,), ())
+
+
+def test_another_leads_at_once_where_that_may_lose_records() -> None:
+    """A topic that prefers it to waiting gets a leader that is not in sync, and never the one that cannot lead."""
+    bench = Bench(CONFIG)
+    bench.start(1, 2)
+    bench.create((1, 2), configs={"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
+    bench.alter_isr(1)
+    bench.report_damage(1)
+    assert bench.shape() == (2, (2,), ())
 
 
 @pytest.mark.parametrize(("leader_epoch", "topic_id"), [(7, None), (None, 99)], ids=["epoch", "topic"])

@@ -15,10 +15,12 @@ from replica.core.metadata.encoding import (
     metadata_batch,
     records_of,
 )
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.core.metadata.records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     LeaderRecoveryState,
     MetadataRecord,
     PartitionRecord,
@@ -27,9 +29,11 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    ResourceConfigRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from replica.core.metadata.resources import ConfigResource, ConfigResourceType
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
 from replica.records import encode_batch, parse_batches
 from tests.core.controller.bench import registration
@@ -61,6 +65,7 @@ ACLS = st.builds(
     pattern_type=st.sampled_from(PatternType),
     name=TEXT,
 )
+RESOURCES = st.builds(ConfigResource, resource_type=st.sampled_from(ConfigResourceType), name=TEXT)
 RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(
         RegisterBrokerRecord,
@@ -83,10 +88,12 @@ RECORDS: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(TopicRecord, name=TEXT, topic_id=NUMBERS.map(TopicId)),
     st.builds(PartitionRecord, topic_id=NUMBERS.map(TopicId), partition=NUMBERS, registration=REGISTRATIONS),
     st.builds(RemoveTopicRecord, topic_id=NUMBERS.map(TopicId)),
+    st.builds(ResourceConfigRecord, resource=RESOURCES, name=TEXT, value=st.none() | TEXT),
     st.builds(ConfigRecord, topic_id=NUMBERS.map(TopicId), name=TEXT, value=st.none() | TEXT),
     st.builds(ProducerIdsRecord, next_producer_id=NUMBERS),
     st.builds(AccessControlEntryRecord, acl=ACLS),
     st.builds(RemoveAccessControlEntryRecord, acl=ACLS),
+    st.builds(FeatureLevelRecord, level=st.integers(1, NEWEST_LEVEL)),
 )
 
 
@@ -130,6 +137,10 @@ def test_encoded_form() -> None:
     entry = "00 00 00 06 55 73 65 72 3a 61 01 02 01 01 00 00 00 01 6f"
     assert encode_record(AccessControlEntryRecord(acl=acl)).hex(" ") == f"01 09 {entry}"
     assert encode_record(RemoveAccessControlEntryRecord(acl=acl)).hex(" ") == f"01 0a {entry}"
+    assert encode_record(FeatureLevelRecord(level=2)).hex(" ") == f"01 0b {number}2"
+    user = ConfigResource(resource_type=ConfigResourceType.USER, name="a")
+    quota = ResourceConfigRecord(resource=user, name="r", value="7")
+    assert encode_record(quota).hex(" ") == "01 0f 01 00 00 00 01 61 00 00 00 01 72 01 00 00 00 01 37"
 
 
 PARTITION = encode_record(PartitionRecord(topic_id=TopicId(7), partition=2, registration=registration()))
@@ -144,6 +155,11 @@ PARTITION = encode_record(PartitionRecord(topic_id=TopicId(7), partition=2, regi
         pytest.param(PARTITION[:-1], "are left", id="cut"),
         pytest.param(PARTITION + b"\0", "1 trailing bytes", id="more_behind_it"),
         pytest.param(PARTITION[:2] + b"\xff" + PARTITION[3:], "is not from 0", id="negative"),
+        pytest.param(
+            encode_record(FeatureLevelRecord(level=NEWEST_LEVEL + 1)),
+            f"at feature level {NEWEST_LEVEL + 1}, and this release knows none above {NEWEST_LEVEL}$",
+            id="level_of_a_later_release",
+        ),
         pytest.param(b'{"type":"TOPIC","version":0}', "it is JSON", id="json"),
     ],
 )

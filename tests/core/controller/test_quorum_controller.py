@@ -14,6 +14,7 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import BrokerIdentity, ControllerConfig, ReplicaConfig
 from replica.core.log.recovered import RecoveredLog
+from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum.roles import Leader
 from replica.core.replica import Replica
@@ -35,6 +36,8 @@ class Stage:
         config: ControllerConfig | None = None,
         is_broker: bool = False,
         has_role: bool = True,
+        initial_level: int = FIRST_LEVEL,
+        newest_level: int = NEWEST_LEVEL,
     ) -> None:
         self.now_ms = 1000
         self.batches: list[RecordBatch] = []
@@ -51,6 +54,8 @@ class Stage:
                 initial_voters=voters_of(1, 2),
                 identity=identity,
                 controller=config or (ControllerConfig() if has_role else None),
+                initial_level=initial_level,
+                newest_level=newest_level,
             ),
             logs={METADATA_LOG: RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=())},
             random=Random(0),
@@ -128,8 +133,11 @@ class Stage:
                 granted = m.VoteResponse(error=ErrorCode.NONE, vote_granted=True)
                 self.step(ev.ResponseReceived(correlation_id=send.correlation_id, replica_id=OTHER, response=granted))
 
-    def commit(self, *, read_round: int = 0, behind: int = 0) -> None:
-        """Let replica 2 fetch at the log's end: it has everything but so much, and has heard of a read round."""
+    def commit(self, *, read_round: int = 0, behind: int = 0, newest_level: int | None = None) -> None:
+        """Let replica 2 fetch at the log's end: it has everything but so much, and has heard of a read round.
+
+        It says which feature level it knows, if that is given.
+        """
         epoch = self.core.logs[METADATA_LOG].leader_epoch
         part = m.FetchPartition(
             topic_partition=METADATA_LOG,
@@ -140,7 +148,13 @@ class Stage:
             read_round=read_round,
         )
         self.call(
-            m.FetchRequest(partitions=(part,), cluster_id=CLUSTER, replica_id=OTHER, replica_directory_id=disk_id(2))
+            m.FetchRequest(
+                partitions=(part,),
+                cluster_id=CLUSTER,
+                replica_id=OTHER,
+                replica_directory_id=disk_id(2),
+                newest_feature_level=newest_level,
+            )
         )
 
     def lose_leadership(self) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.config import ControllerConfig
+from replica.core.config import ControllerConfig, InvalidConfigError
 from replica.core.metadata.configs import (
     DEFAULTS,
-    InvalidTopicConfigError,
     TimestampType,
     TopicConfig,
     canonical_configs,
@@ -72,7 +71,7 @@ def test_settings_are_read(overrides: dict[str, str], expected: TopicConfig) -> 
 )
 def test_wrong_values_are_named(name: str, value: str, bounds: str) -> None:
     """An error names the setting, the value and what it may be."""
-    with pytest.raises(InvalidTopicConfigError) as caught:
+    with pytest.raises(InvalidConfigError) as caught:
         topic_config({name: value})
     message = str(caught.value)
     assert name in message
@@ -103,7 +102,7 @@ def test_each_value_is_written_in_one_way(name: str, value: str, canonical: str)
 
 def test_unknown_settings_are_named() -> None:
     """An error about an unknown setting names it and those that there are."""
-    with pytest.raises(InvalidTopicConfigError, match=r"retention.hours .* retention.ms"):
+    with pytest.raises(InvalidConfigError, match=r"retention.hours .* retention.ms"):
         topic_config({"retention.hours": "1"})
 
 

@@ -10,7 +10,9 @@ from replica.bounds import INT32_MAX
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.config import GroupConfig
-from replica.ids import ReplicaId, SnapshotId
+from replica.core.snapshotting import WANTED_INTERVAL_MS
+from replica.errors import ErrorCode
+from replica.ids import Epoch, Offset, ReplicaId, SnapshotId
 from replica.machines import AppliedLog, EncodedState
 from replica.machines.counter import Counter
 from tests.core.group.bench import GroupBench, add, leading_bench
@@ -181,3 +183,68 @@ def test_a_follower_catches_up_while_snapshots_are_taken() -> None:
         cluster.answer(leader, add(1))
     assert cluster.installed == 1
     assert cluster.run(lambda: slow.group.applied_offset >= leader.group.applied_offset - 2, within_ms=5000)
+
+
+# --- for who makes a back-up ----------------------------------------------------------------------------------------
+
+
+def ask_as_client(bench: GroupBench, end_offset: int) -> m.FetchSnapshotResponse:
+    """Ask for the first piece of a snapshot that ends there or above."""
+    request = m.FetchSnapshotRequest(
+        topic_partition=LOG,
+        snapshot_end_offset=Offset(end_offset),
+        snapshot_epoch=Epoch(0),
+        position=0,
+        max_bytes=1 << 20,
+        current_leader_epoch=bench.log.leader_epoch,
+        cluster_id=CLUSTER,
+    )
+    response = bench.answer(request)
+    assert isinstance(response, m.FetchSnapshotResponse), response
+    return response
+
+
+def rarely() -> GroupBench:
+    """Build a leader that takes no snapshot by itself, with a few records that are applied."""
+    bench = leading_bench(voters=(0,))
+    for _ in range(3):
+        add_one(bench)
+    return bench
+
+
+def test_a_snapshot_that_a_client_asks_for_is_taken() -> None:
+    """It holds all below the offset that was named; until it is stored, the client hears that there is none."""
+    bench = rarely()
+    applied = bench.group.applied_offset
+    assert ask_as_client(bench, applied).error is ErrorCode.SNAPSHOT_NOT_FOUND
+    bench.elapse(WANTED_INTERVAL_MS)
+    bench.store_all()
+    answer = ask_as_client(bench, applied)
+    assert (answer.error, answer.snapshot_id) == (ErrorCode.NONE, SnapshotId(applied, Epoch(bench.epoch)))
+    assert ask_as_client(bench, 1).snapshot_id == answer.snapshot_id
+
+
+def test_clients_cannot_have_snapshots_taken_at_their_pace() -> None:
+    """However often one asks, and whatever offset it names, there is one in five seconds and none for nothing."""
+    bench = rarely()
+    for _ in range(30):
+        add_one(bench)
+        ask_as_client(bench, bench.group.applied_offset)
+        ask_as_client(bench, 1 << 60)
+        bench.elapse(WANTED_INTERVAL_MS // 10)
+        bench.store_all()
+    assert len(bench.disk.snapshots) == 2
+    bench.elapse(10 * WANTED_INTERVAL_MS)
+    bench.store_all()
+    newest = max(bench.disk.snapshots)
+    bench.elapse(10 * WANTED_INTERVAL_MS)
+    assert not bench.disk.storing, newest
+
+
+def test_a_client_is_no_replica_that_loads() -> None:
+    """A piece for a client holds nothing up, and is nobody's sign of life."""
+    bench = with_two_snapshots()
+    newest = max(bench.disk.snapshots)
+    assert ask_as_client(bench, newest.end_offset).snapshot_id == newest
+    write_much(bench)
+    assert newest not in bench.disk.snapshots

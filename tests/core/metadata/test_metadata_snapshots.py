@@ -9,10 +9,12 @@ import pytest
 
 from replica.core.metadata.encoding import VERSION, encode_record
 from replica.core.metadata.image import MetadataImage
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.core.metadata.records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     LeaderRecoveryState,
     MetadataRecord,
     PartitionRecord,
@@ -21,9 +23,11 @@ from replica.core.metadata.records import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    ResourceConfigRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from replica.core.metadata.resources import ALL_BROKERS, ConfigResource, ConfigResourceType, broker_resource
 from replica.core.metadata.snapshots import decode_image, encode_image, records_of_image
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, SnapshotId, TopicId
 from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
@@ -73,6 +77,8 @@ def partition(topic_id: int, number: int, leader_epoch: int) -> PartitionRecord:
     return PartitionRecord(topic_id=TopicId(topic_id), partition=number, registration=registration)
 
 
+SHOP = ConfigResource(resource_type=ConfigResourceType.USER, name="shop")
+
 RECORDS: tuple[MetadataRecord, ...] = (
     registered(1, 5, rack="a", last_active=5),
     changed(1, 5, fenced=False, leaving=True),
@@ -89,10 +95,15 @@ RECORDS: tuple[MetadataRecord, ...] = (
     ProducerIdsRecord(next_producer_id=17),
     AccessControlEntryRecord(acl=entry("allow User:a read topic orders")),
     AccessControlEntryRecord(acl=entry("deny User:a write topic orders*")),
+    ResourceConfigRecord(resource=ALL_BROKERS, name="log_level", value="debug"),
+    ResourceConfigRecord(resource=ALL_BROKERS, name="num_partitions", value="6"),
+    ResourceConfigRecord(resource=broker_resource(ReplicaId(2)), name="log_level", value="info"),
+    ResourceConfigRecord(resource=SHOP, name="request_rate", value="7"),
 )
-"""Of everything something, in the order in which an image is written down."""
+"""Of everything something, in the order in which an image is written down behind its level."""
 
-IMAGE = MetadataImage().apply_all(RECORDS)
+LEVEL = FeatureLevelRecord(level=NEWEST_LEVEL)
+IMAGE = MetadataImage().apply_all([LEVEL, *RECORDS])
 
 
 def written(*records: MetadataRecord, snapshot_id: SnapshotId = AT) -> Snapshot:
@@ -117,8 +128,9 @@ def test_an_image_comes_back_whole() -> None:
 
 def test_an_image_is_written_down_as_the_records_that_rebuild_it() -> None:
     """In one order, each as the metadata log has it."""
-    assert tuple(records_of_image(IMAGE)) == RECORDS
-    assert encode_image(IMAGE, AT) == written(*RECORDS)
+    assert tuple(records_of_image(IMAGE)) == (LEVEL, *RECORDS)
+    assert encode_image(IMAGE, AT) == written(LEVEL, *RECORDS)
+    assert next(records_of_image(MetadataImage().apply_all(RECORDS))) == RECORDS[0]  # As releases without levels do.
 
 
 def test_equal_images_are_equal_bytes() -> None:
@@ -156,6 +168,7 @@ def test_damage_is_noticed(place: int) -> None:
         pytest.param(cut(written(RECORDS[0])), "are left", id="cut"),
         pytest.param(written(RECORDS[2], RECORDS[0]), "no image is written down as", id="another order"),
         pytest.param(written(RECORDS[0], RECORDS[0]), "no image is written down as", id="twice"),
+        pytest.param(written(RECORDS[0], LEVEL), "no image is written down as", id="the level behind it"),
         pytest.param(written(RECORDS[1]), "has not named", id="a broker of nowhere"),
         pytest.param(written(RECORDS[8]), "has not named", id="a partition of nowhere"),
         pytest.param(written(RECORDS[6]), "has not named", id="a setting of nowhere"),
@@ -170,7 +183,13 @@ def test_damage_is_noticed(place: int) -> None:
             "takes something away",
             id="an entry that is gone",
         ),
-        pytest.param(written(RECORDS[-1], RECORDS[-2]), "no image is written down as", id="entries in another order"),
+        pytest.param(written(RECORDS[-5], RECORDS[-6]), "no image is written down as", id="entries in another order"),
+        pytest.param(written(RECORDS[-1], RECORDS[-2]), "no image is written down as", id="settings in another order"),
+        pytest.param(
+            written(ResourceConfigRecord(resource=SHOP, name="request_rate", value=None)),
+            "takes something away",
+            id="a quota taken back",
+        ),
         pytest.param(
             written(RECORDS[5], ConfigRecord(topic_id=TopicId(20), name="retention.ms", value=None)),
             "takes something away",
@@ -211,6 +230,15 @@ def test_what_a_later_release_may_write_is_refused(of_a_later_release: Callable[
         decode_image(Snapshot(id=AT, data=sealed(of_a_later_release(data))))
 
 
+def test_the_level_of_a_later_release_is_what_is_said_of_its_snapshot() -> None:
+    """It comes before the kinds of records that are not known here, one of which would say less."""
+    later = unsealed(written(FeatureLevelRecord(level=NEWEST_LEVEL + 1), RECORDS[5]).data)
+    unknown = later.replace(encode_record(RECORDS[5])[1:], b"\xff")
+    assert unknown != later
+    with pytest.raises(ForeignSnapshotError, match=f"feature level {NEWEST_LEVEL + 1}, and this release knows none"):
+        decode_image(Snapshot(id=AT, data=sealed(unknown)))
+
+
 def without_brokers(image: MetadataImage) -> list[MetadataRecord]:
     return [record for record in records_of_image(image) if not isinstance(record, BrokerRegistrationChangeRecord)]
 
@@ -219,7 +247,11 @@ def without_producer_ids(image: MetadataImage) -> list[MetadataRecord]:
     return [record for record in records_of_image(image) if not isinstance(record, ProducerIdsRecord)]
 
 
-@pytest.mark.parametrize("left_out", [without_brokers, without_producer_ids])
+def without_settings(image: MetadataImage) -> list[MetadataRecord]:
+    return [record for record in records_of_image(image) if not isinstance(record, ResourceConfigRecord)]
+
+
+@pytest.mark.parametrize("left_out", [without_brokers, without_producer_ids, without_settings])
 def test_what_is_left_out_is_missed(left_out: Callable[[MetadataImage], list[MetadataRecord]]) -> None:
     """A snapshot that says less is another image: nothing of it follows from the rest."""
     assert decode_image(written(*left_out(IMAGE))) != IMAGE

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from replica.core.events import LogRead
-from replica.core.metadata.encoding import metadata_batch
-from replica.core.metadata.records import ProducerIdsRecord
+from replica.core.metadata.encoding import CorruptMetadataRecordError, metadata_batch
+from replica.core.metadata.records import FeatureLevelRecord, ProducerIdsRecord
 from replica.core.metadata.replay import METADATA_LOG, MetadataReplay
 from replica.ids import Epoch, Offset, SnapshotId
-from replica.machines import CorruptSnapshotError, Snapshot
+from replica.machines import CorruptSnapshotError, ForeignSnapshotError, Snapshot
 from replica.records import RecordBatch
 
 
@@ -80,3 +80,18 @@ def test_a_snapshot_that_is_behind_is_our_own_mistake() -> None:
     """Nothing that was applied is ever taken back."""
     with pytest.raises(AssertionError):
         replayed(0, 1).restore(replayed(0).view().encoded())
+
+
+def test_a_level_that_is_not_known_changes_nothing() -> None:
+    """An older release reads it, from the log or from a snapshot, and goes no further."""
+    raised = metadata_batch([FeatureLevelRecord(level=2)], Offset(0), Epoch(1))
+    event = LogRead(topic_partition=METADATA_LOG, start_offset=Offset(0), records=raised.data)
+    newer, older = MetadataReplay(read_max_bytes=1000), MetadataReplay(read_max_bytes=1000, newest_level=1)
+    for replay in (newer, older):
+        replay.next_read(Offset(1))
+    newer.on_read(event)
+    with pytest.raises(CorruptMetadataRecordError, match="at feature level 2, and this release knows none above 1"):
+        older.on_read(event)
+    with pytest.raises(ForeignSnapshotError, match="at feature level 2, and this release knows none above 1"):
+        older.restore(newer.view().encoded())
+    assert (older.image.level, older.applied_offset) == (1, 0)

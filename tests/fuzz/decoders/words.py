@@ -20,7 +20,7 @@ from nemesis.simulator.scenario_files import ScenarioError, parse_scenario
 from nemesis.simulator.schedule_lines import line_of, step_of
 from replica.cli.kv_txn import TransactionSyntaxError, parse_sections
 from replica.core.config import InvalidConfigError
-from replica.core.metadata.configs import InvalidTopicConfigError, canonical_configs
+from replica.core.metadata.configs import canonical_configs
 from replica.rpc.addresses import InvalidAddressError, check_address, parse_entries, parse_voters
 from replica.server.groups import check_groups, parse_groups
 from replica.spark.errors import OptionError
@@ -225,7 +225,7 @@ DECODERS = (
             b"min.insync.replicas=2\nretention.ms=-1\nmessage.timestamp.type=LogAppendTime",
             b"unclean.leader.election.enable=True\nmax.message.bytes=+100\nretention.bytes= 7 ",
         ],
-        refusals=(InvalidTopicConfigError,),
+        refusals=(InvalidConfigError,),
         words=(*SIGNS, b"retention.ms=", b"true"),
     ),
     Decoder(

@@ -1,8 +1,9 @@
-"""The settings of a replica by the names of their options: of each number its unit, its bounds, and what it does.
+"""The settings of a replica by the names of their options: what each does, what it may be, and how it is changed.
 
-Owns the bounds. ``ServerOptions`` refuses what is outside of them, the command line and files are checked by them, and
-the reference shows them. The core has bounds of its own (above 0, at most ``INT32_MAX``), which are narrowed
-here where more cannot work. Imports nothing heavy, since the help of the command line is written from it.
+Owns the bounds. ``ServerOptions`` refuses what is outside of them, the command line and files are checked by them, the
+reference shows them, and so does the controller when one is changed while replicas run. The core has bounds of its own
+(above 0, at most ``INT32_MAX``), which are narrowed here where more cannot work. Imports nothing heavy, since the help
+of the command line is written from it.
 """
 
 from __future__ import annotations
@@ -20,25 +21,28 @@ from replica.bounds import (
     INT32_MAX,
     MESSAGE_BYTES_MAX,
     PARTITIONS_MAX,
+    PLACE_BYTES,
     RECORDS_BYTES_MAX,
     REPLICAS_MAX,
+    REQUEST_BYTES_MAX,
 )
 from replica.core.config import (
     PRODUCER_IDS_MAX,
     BrokerConfig,
     ControllerConfig,
     GroupConfig,
-    InvalidConfigError,
+    LogFlush,
     MetadataConfig,
     QuorumConfig,
 )
-from replica.rpc.channels import REQUEST_BYTES_MAX
-from replica.server.budgets import PLACE_BYTES
+from replica.core.setting_kinds import Kind, Number, Switch, UpdateMode, Word
 
 CALLS_MAX = 1_000_000
 DAY_MS = 24 * 3_600_000
 STOPPING_MS_MAX = 60_000
 ANSWERS_BYTES_MAX = 1 << 40
+MEMORY_BYTES_MIN = 128 << 20
+"""What a replica has at least, and some requests."""
 SEGMENT_BYTES_MIN = 1 << 10
 SEGMENT_BYTES_MAX = 1 << 30
 REQUEST_OVERHEAD_BYTES = 64 << 10
@@ -68,48 +72,73 @@ PARTS = (
 )
 
 
-class Number(Struct, frozen=True):
-    """What a number counts, what it does, and its bounds, both included."""
-
-    unit: str
-    says: str
-    least: int = 1
-    most: int = INT32_MAX
-
-    def check(self, name: str, value: int) -> None:
-        """Raise InvalidConfigError for a value outside of the bounds."""
-        if not self.least <= value <= self.most:
-            raise InvalidConfigError(f"{name} is {value}; it must be at least {self.least} and at most {self.most}")
-
+PER_BROKER, CLUSTER_WIDE = UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
 
 _SERVER: Mapping[str, Number] = {
     "replica_id": Number("id", "Refuse a data directory of another replica.", 0),
-    "client_calls_max": Number("calls", "Refuse more calls of clients at once.", 1, CALLS_MAX),
+    "client_calls_max": Number("calls", "Refuse more calls of clients at once.", 1, CALLS_MAX, mode=PER_BROKER),
     "producer_ids_per_hour": Number(
-        "ids", "Let one address be no more idempotent producers in an hour.", 1, PRODUCER_IDS_MAX
+        "ids",
+        "Let one address be no more idempotent producers in an hour.",
+        1,
+        PRODUCER_IDS_MAX,
+        mode=PER_BROKER,
     ),
     "connections_max": Number("connections", "Take no more connections at once, at each listener.", 1, CALLS_MAX),
+    "connections_per_address_max": Number(
+        "connections", "Let clients of one address have no more connections at a listener.", 1, CALLS_MAX
+    ),
+    "memory_bytes_max": Number(
+        "bytes",
+        "With more memory than this give up requests that are not complete.",
+        MEMORY_BYTES_MIN,
+        ANSWERS_BYTES_MAX,
+    ),
+    "producer_byte_rate": Number(
+        "bytes/s",
+        "Delay whoever writes more, as an identity: a principal, or an address without a name.",
+        mode=PER_BROKER,
+    ),
+    "consumer_byte_rate": Number("bytes/s", "Delay whoever reads more, as an identity.", mode=PER_BROKER),
+    "request_rate": Number("requests/s", "Delay whoever asks more, as an identity.", mode=PER_BROKER),
     "request_bytes_max": Number("bytes", "Refuse larger requests.", REQUEST_BYTES_MAX, MESSAGE_BYTES_MAX),
     "connection_answer_bytes_max": Number(
-        "bytes", "What answers may hold that one connection has not taken.", PLACE_BYTES, ANSWERS_BYTES_MAX
+        "bytes",
+        "What answers may hold that one connection has not taken.",
+        PLACE_BYTES,
+        ANSWERS_BYTES_MAX,
+        mode=PER_BROKER,
     ),
     "answer_bytes_max": Number(
-        "bytes", "What answers may hold that all connections have not taken.", PLACE_BYTES, ANSWERS_BYTES_MAX
+        "bytes",
+        "What answers may hold that all connections have not taken.",
+        PLACE_BYTES,
+        ANSWERS_BYTES_MAX,
+        mode=PER_BROKER,
     ),
     "handover_wait_ms": Number(
-        "ms", "How long a replica that stops waits for others to lead what it leads.", 1, STOPPING_MS_MAX
+        "ms",
+        "How long a replica that stops waits for others to lead what it leads.",
+        1,
+        STOPPING_MS_MAX,
+        mode=PER_BROKER,
     ),
-    "stop_grace_ms": Number("ms", "How long calls may end when stopping.", 1, STOPPING_MS_MAX),
+    "stop_grace_ms": Number("ms", "How long calls may end when stopping.", 1, STOPPING_MS_MAX, mode=PER_BROKER),
     "log_flush_offset_checkpoint_interval_ms": Number(
-        "ms", "How often it is noted how far logs are flushed.", 1, DAY_MS
+        "ms", "How often it is noted how far logs are flushed.", 1, DAY_MS, mode=PER_BROKER
     ),
-    "log_flush_start_offset_checkpoint_interval_ms": Number("ms", "How often it is noted where logs begin.", 1, DAY_MS),
-    "file_delete_delay_ms": Number("ms", "How long deleted files take space, for readers in flight.", 0, DAY_MS),
+    "log_flush_start_offset_checkpoint_interval_ms": Number(
+        "ms", "How often it is noted where logs begin.", 1, DAY_MS, mode=PER_BROKER
+    ),
+    "file_delete_delay_ms": Number(
+        "ms", "How long deleted files take space, for readers in flight.", 0, DAY_MS, mode=PER_BROKER
+    ),
     "log_segment_bytes": Number(
         "bytes",
         "How long a file of a log gets; only whole files are ever deleted.",
         SEGMENT_BYTES_MIN,
         SEGMENT_BYTES_MAX,
+        mode=PER_BROKER,
     ),
 }
 
@@ -147,65 +176,114 @@ _QUORUM: Mapping[str, Number] = {
 }
 
 _BROKER: Mapping[str, Number] = {
-    "replica_lag_time_max_ms": Number("ms", "A follower that has not caught up for so long leaves the ISR."),
+    "replica_lag_time_max_ms": Number(
+        "ms", "A follower that has not caught up for so long leaves the ISR.", mode=PER_BROKER
+    ),
     "replica_fetch_wait_max_ms": Number(
-        "ms", "How long a leader lets a follower's fetch wait for records.", 1, INT32_MAX - 1
+        "ms",
+        "How long a leader lets a follower's fetch wait for records.",
+        1,
+        INT32_MAX - 1,
+        mode=PER_BROKER,
     ),
     "replica_fetch_min_bytes": Number(
-        "bytes", "A follower's fetch waits for so many bytes of records.", 1, ANSWER_BYTES_MAX
+        "bytes",
+        "A follower's fetch waits for so many bytes of records.",
+        1,
+        ANSWER_BYTES_MAX,
+        mode=PER_BROKER,
     ),
-    "replica_fetch_max_bytes": Number("bytes", "Records of one partition in an answer to a follower."),
+    "replica_fetch_max_bytes": Number("bytes", "Records of one partition in an answer to a follower.", mode=PER_BROKER),
     "replica_fetch_response_max_bytes": Number(
-        "bytes", "Records of all partitions in an answer to a follower.", 1, ANSWER_BYTES_MAX
+        "bytes",
+        "Records of all partitions in an answer to a follower.",
+        1,
+        ANSWER_BYTES_MAX,
+        mode=PER_BROKER,
     ),
-    "replica_fetch_backoff_ms": Number("ms", "A follower's pause after an error of a partition."),
-    "replica_socket_timeout_ms": Number("ms", "How long a follower waits for the answer to a fetch.", 2),
-    "replica_high_watermark_checkpoint_interval_ms": Number("ms", "How often high watermarks are noted on the disk."),
+    "replica_fetch_backoff_ms": Number("ms", "A follower's pause after an error of a partition.", mode=PER_BROKER),
+    "replica_socket_timeout_ms": Number(
+        "ms", "How long a follower waits for the answer to a fetch.", 2, mode=PER_BROKER
+    ),
+    "replica_high_watermark_checkpoint_interval_ms": Number(
+        "ms", "How often high watermarks are noted on the disk.", mode=PER_BROKER
+    ),
     "broker_heartbeat_interval_ms": Number(
-        "ms", "How often a broker tells the controller that it is alive.", 1, INT32_MAX - 1
+        "ms", "How often a broker tells the controller that it is alive.", 1, INT32_MAX - 1, mode=PER_BROKER
     ),
-    "controller_request_timeout_ms": Number("ms", "How long a broker waits for the controller's answer."),
-    "controller_retry_backoff_ms": Number("ms", "A broker's pause before it asks the controller again."),
-    "alter_partition_retry_backoff_ms": Number("ms", "A leader's pause after the controller has refused another ISR."),
+    "controller_request_timeout_ms": Number(
+        "ms", "How long a broker waits for the controller's answer.", mode=PER_BROKER
+    ),
+    "controller_retry_backoff_ms": Number(
+        "ms", "A broker's pause before it asks the controller again.", mode=PER_BROKER
+    ),
+    "alter_partition_retry_backoff_ms": Number(
+        "ms", "A leader's pause after the controller has refused another ISR.", mode=PER_BROKER
+    ),
     "log_retention_check_interval_ms": Number(
-        "ms", "How often it is looked for records that are older, or more, than a topic keeps."
+        "ms",
+        "How often it is looked for records that are older, or more, than a topic keeps.",
+        mode=PER_BROKER,
     ),
     "clock_skew_max_ms": Number("ms", "A larger step of the time that brokers agree on is not believed."),
     "delete_records_timeout_max_ms": Number("ms", "A leader lets a deletion of records wait no longer for replicas."),
     "fetch_partitions_max": Number("partitions", "Partitions that one fetch may name.", 1, FETCH_PARTITIONS_MAX),
     "parked_deletions_max": Number("requests", "Deletions of a partition that may wait for its replicas."),
     "metadata_read_max_bytes": Number("bytes", "Of the cluster's metadata, read from the disk at once."),
-    "producer_id_expiration_ms": Number("ms", "An idempotent producer that is silent for so long is forgotten."),
+    "producer_id_expiration_ms": Number(
+        "ms", "An idempotent producer that is silent for so long is forgotten.", mode=PER_BROKER
+    ),
     "producer_ids_max": Number(
-        "ids", "Idempotent producers that a partition remembers; beyond it new ones are refused.", 1, PRODUCER_IDS_MAX
+        "ids",
+        "Idempotent producers that a partition remembers; beyond it new ones are refused.",
+        1,
+        PRODUCER_IDS_MAX,
     ),
 }
 
 _CONTROLLER: Mapping[str, Number] = {
-    "broker_session_timeout_ms": Number("ms", "A broker that is silent for so long is fenced.", 2),
+    "broker_session_timeout_ms": Number("ms", "A broker that is silent for so long is fenced.", 2, mode=CLUSTER_WIDE),
     "default_replication_factor": Number(
-        "replicas", "Replicas of a partition, where who creates a topic does not say.", 1, REPLICAS_MAX
+        "replicas",
+        "Replicas of a partition, where who creates a topic does not say.",
+        1,
+        REPLICAS_MAX,
+        mode=CLUSTER_WIDE,
     ),
-    "num_partitions": Number("partitions", "Of a new topic, where who creates it does not say.", 1, PARTITIONS_MAX),
+    "num_partitions": Number(
+        "partitions",
+        "Of a new topic, where who creates it does not say.",
+        1,
+        PARTITIONS_MAX,
+        mode=CLUSTER_WIDE,
+    ),
     "min_insync_replicas": Number(
-        "replicas", "How many replicas must be in sync for acks=all, where a topic does not say.", 1, REPLICAS_MAX
+        "replicas",
+        "How many replicas must be in sync for acks=all, where a topic does not say.",
+        1,
+        REPLICAS_MAX,
+        mode=CLUSTER_WIDE,
     ),
     "unclean_leader_election_interval_ms": Number(
-        "ms", "How often leaders are looked for where there are none, unclean ones where they are allowed."
+        "ms",
+        "How often leaders are looked for where there are none, unclean ones where they are allowed.",
+        mode=CLUSTER_WIDE,
     ),
     "leader_imbalance_check_interval_seconds": Number(
-        "s", "How often partitions are given back to their preferred leaders."
+        "s", "How often partitions are given back to their preferred leaders.", mode=CLUSTER_WIDE
     ),
-    "partitions_max": Number("partitions", "Partitions of the cluster.", 1, PARTITIONS_MAX),
-    "brokers_max": Number("brokers", "Brokers of the cluster.", 1, BROKERS_MAX),
+    "partitions_max": Number("partitions", "Partitions of the cluster.", 1, PARTITIONS_MAX, mode=CLUSTER_WIDE),
+    "brokers_max": Number("brokers", "Brokers of the cluster.", 1, BROKERS_MAX, mode=CLUSTER_WIDE),
     "pending_replies_max": Number("requests", "Requests that may wait for the controller's decisions."),
 }
 
 _METADATA: Mapping[str, Number] = {
     "metadata_log_max_record_bytes_between_snapshots": Number(
-        "bytes", "A snapshot of the cluster's metadata is taken after so many bytes of applied records, or ..."
+        "bytes",
+        "A snapshot of the cluster's metadata is taken after so many bytes of applied records, or ...",
+        mode=PER_BROKER,
     ),
-    "metadata_log_max_snapshot_interval_ms": Number("ms", "... after so long."),
+    "metadata_log_max_snapshot_interval_ms": Number("ms", "... after so long.", mode=PER_BROKER),
 }
 
 _GROUP: Mapping[str, Number] = {
@@ -236,7 +314,31 @@ _GROUP: Mapping[str, Number] = {
     ),
 }
 
+_WORDS: Mapping[str, Switch | Word] = {
+    "log_level": Word("One line per step at debug.", ("debug", "info", "warning", "error"), mode=PER_BROKER),
+    "log_flush": Word(
+        "fsync: flush before acknowledging acks=all. os: let the system flush when it pleases; a power loss of several "
+        "brokers at once can then lose acknowledged records.",
+        tuple(each.value for each in LogFlush),
+    ),
+    "unclean_leader_election_enable": Switch(
+        "Let a replica lead that is not in sync, where no other can: loses records.", CLUSTER_WIDE
+    ),
+    "auto_leader_rebalance_enable": Switch("Give partitions back to their preferred leaders.", CLUSTER_WIDE),
+    "elr_enable": Switch("Remember who was in sync when fewer than the minimum were left, and may lead (KIP-966)."),
+    "group_auto_leader_rebalance_enable": Switch(
+        "Let each group be led by its preferred replica; the groups take turns."
+    ),
+    "group_lease_reads": Switch(
+        "Let leaders of groups answer by lease: on every replica, or on none. Switch it on while all are stopped."
+    ),
+}
+
 NUMBERS: Mapping[str, Number] = MappingProxyType(
     {**_SERVER, **_QUORUM, **_BROKER, **_CONTROLLER, **_METADATA, **_GROUP}
 )
 """By the names of options, with underscores. A parameter that several parts of the core know has one entry."""
+
+SETTINGS: Mapping[str, Kind] = MappingProxyType({**NUMBERS, **_WORDS})
+"""The same with those that are no numbers. What else an option says (where to listen, whom to believe, which folder) is
+in none of these tables: it is one process's own, and takes a restart."""

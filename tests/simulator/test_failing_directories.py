@@ -1,0 +1,62 @@
+"""Log directories that fail in simulated clusters and come back, as they were or empty."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from nemesis.schedules.schedule import Schedule
+from nemesis.simulator.climate import CALM
+from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.cluster_seeds import draw_cluster_climate, with_failing_directories
+from nemesis.simulator.node import Node
+from nemesis.simulator.rare import Rare
+from nemesis.simulator.run import Run, SimOptions, simulate
+from nemesis.simulator.steps import Step
+from nemesis.simulator.world import Observer
+from nemesis.verdict import Verdict
+from replica.core import events as ev
+from replica.ids import ReplicaId
+
+
+class Failures(Observer):
+    """The processes that were told of a failure, and for how many logs."""
+
+    def __init__(self) -> None:
+        self.told: dict[tuple[ReplicaId, int], int] = {}
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """See ``Observer``."""
+        if isinstance(step.event, ev.LogDirectoryFailed):
+            self.told[node.replica_id, node.incarnation] = len(step.event.logs)
+
+
+def run_of(seed: int, variant: str | None = None, *observers: Observer) -> Run:
+    """A short run of a calm cluster in which a log directory fails every three seconds."""
+    cluster = ClusterClimate(partitions=3, broker_heartbeat_interval_ms=300, broker_session_timeout_ms=1500)
+    calm = replace(CALM, voters=3, rate=12.0, appends=0.8, cluster=cluster)
+    climate = with_failing_directories(calm, a_minute=20.0)
+    schedule = Schedule(name="simulated", time_limit_s=30, steps=())
+    options = SimOptions(seed=seed, time_limit_s=40, climate=climate, schedule=schedule, variant=variant)
+    return simulate(options, observers)
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_directories_fail_and_come_back(seed: int) -> None:
+    """Every promise is kept meanwhile, and in the end all copies are whole. With 7 a write was once told wrongly of."""
+    failures = Failures()
+    run = run_of(seed, None, failures)
+    assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
+    assert len(failures.told) >= 2
+    assert max(failures.told.values()) >= 2
+    assert run.outcome.rare[Rare.DAMAGED_LOG_REPLACED] >= 3
+    assert run.outcome.rare[Rare.DAMAGED_LOG_REPLACED] == run.outcome.rare[Rare.PARTITION_OFFLINE_AT_START]
+    assert len(run.record.logs) > 0
+
+
+def test_no_seed_has_failing_directories() -> None:
+    """They are tried where somebody asks for them, so that the worlds of all seeds are what they were."""
+    climates = [draw_cluster_climate(Random(seed)) for seed in range(50)]
+    assert not any(climate.cluster is not None and climate.cluster.directory_losses for climate in climates)

@@ -1,0 +1,286 @@
+"""Log directories: where partitions lie, which of them is lost, and what a disk that refuses takes along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
+from replica.core import effects as fx
+from replica.core.metadata.replay import METADATA_LOG
+from replica.ids import Offset, TopicId, TopicPartition
+from replica.storage import (
+    AlreadyFormattedError,
+    DirectoryLockedError,
+    FailedDirectoryError,
+    ForeignDirectoryError,
+    LogTable,
+    NotFormattedError,
+    StorageError,
+    format_log_directory,
+    open_directory,
+)
+from replica.storage.meta_properties import FILE_NAME
+from tests.storage.disks import DATA, SMALL, append, formatted
+
+DISKS = (Path("/disk1"), Path("/disk2"))
+LOGS = tuple(TopicPartition("orders", number) for number in range(4))
+TOPIC = TopicId(7)
+PLACES = DATA / "log-directory-checkpoint"
+
+
+def two_disks() -> SimulatedFiles:
+    """A data directory, and two log directories."""
+    files = formatted()
+    for path in DISKS:
+        format_log_directory(path, data_dir=DATA, files=files)
+    return files
+
+
+def opened(files: SimulatedFiles, *disks: Path) -> LogTable:
+    """All logs, with these log directories."""
+    return LogTable.open(open_directory(DATA, log_dirs=disks, files=files), (METADATA_LOG,), config=SMALL)
+
+
+def written(files: SimulatedFiles) -> LogTable:
+    """Four partitions on two disks, with one flushed record each."""
+    table = opened(files, *DISKS)
+    for log in LOGS:
+        table.perform(fx.CreateLog(topic_partition=log, topic_id=TOPIC))
+        append(table.stores[log])
+        table.stores[log].flush()
+    return table
+
+
+def after_crash(files: SimulatedFiles, table: LogTable) -> None:
+    """The power goes."""
+    table.abandon()
+    files.crash()
+
+
+def damage(table: LogTable) -> dict[TopicPartition, str]:
+    """The logs that a start has found to be lost, and why."""
+    return {log: found.damage for log, found in table.recovered.items() if found.damage is not None}
+
+
+def broken(path: Path, files: SimulatedFiles) -> None:
+    """Let every call below this directory fail."""
+    files.fault = lambda _call, at: OSError(5, "Input/output error") if at.is_relative_to(path) else None
+
+
+def test_partitions_go_where_the_fewest_are() -> None:
+    """Each disk gets half of them, nothing but the metadata log is in the data directory, and a start finds all."""
+    files = two_disks()
+    table = written(files)
+    assert [files.exists(path / f"{log}") for log in LOGS for path in DISKS] == [True, False, False, True] * 2
+    assert not any(files.exists(DATA / f"{log}") for log in LOGS)
+    after_crash(files, table)
+    again = opened(files, *reversed(DISKS))
+    assert [again.stores[log].log_end_offset for log in LOGS] == [1] * 4
+    assert again.failed_at_start() == ()
+
+
+def test_partitions_stay_where_they_are() -> None:
+    """Who is given log directories keeps what is in the data directory, and puts only new partitions elsewhere."""
+    files = two_disks()
+    table = opened(files)
+    table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
+    append(table.stores[LOGS[0]])
+    table.close_clean()
+    assert not files.exists(PLACES)
+    again = opened(files, *DISKS)
+    assert again.stores[LOGS[0]].log_end_offset == 1
+    again.perform(fx.CreateLog(topic_partition=LOGS[1], topic_id=TOPIC))
+    append(again.stores[LOGS[1]])
+    assert files.exists(DISKS[0] / f"{LOGS[1]}")
+
+
+def replaced(files: SimulatedFiles) -> tuple[Path, ...]:
+    """An empty disk of another id in the place of the first."""
+    files.remove(DISKS[0])
+    format_log_directory(DISKS[0], data_dir=DATA, files=files)
+    return DISKS
+
+
+def emptied(files: SimulatedFiles) -> tuple[Path, ...]:
+    """A disk of the same id that has forgotten all else."""
+    for name in files.names(DISKS[0]):
+        if name.startswith("orders"):
+            files.remove(DISKS[0] / name)
+    return DISKS
+
+
+def left_out(_files: SimulatedFiles) -> tuple[Path, ...]:
+    """The option is not given any more."""
+    return DISKS[1:]
+
+
+def exchanged(files: SimulatedFiles) -> tuple[Path, ...]:
+    """The same logs, on a disk of another id: somebody has copied them, nobody knows when."""
+    content = (DISKS[1] / FILE_NAME, files.content(DISKS[0] / FILE_NAME))
+    files.overwrite(DISKS[0] / FILE_NAME, content[1].replace(b"directory.id=", b"directory.id=x"))
+    return DISKS
+
+
+@pytest.mark.parametrize("change", [replaced, emptied, left_out, exchanged], ids=lambda change: change.__name__)
+def test_logs_of_a_disk_that_is_another_one_are_not_believed(
+    change: Callable[[SimulatedFiles], tuple[Path, ...]],
+) -> None:
+    """They are told of as damaged, and the others are whole; so it is after every start, until they are replaced."""
+    files = two_disks()
+    after_crash(files, written(files))
+    disks = change(files)
+    for _ in range(2):
+        table = opened(files, *disks)
+        assert damage(table).keys() == {LOGS[0], LOGS[2]}
+        assert {log for log in LOGS if log in table.stores} == {LOGS[1], LOGS[3]}
+        table.close_clean()
+    table = opened(files, *disks)
+    for log in damage(table):
+        table.perform(fx.ReplaceLog(topic_partition=log, topic_id=TOPIC))
+        append(table.stores[log], count=2)
+        table.stores[log].flush()
+    after_crash(files, table)
+    again = opened(files, *disks)
+    assert (damage(again), [again.stores[log].log_end_offset for log in LOGS]) == ({}, [2, 1, 2, 1])
+
+
+def test_log_of_which_nothing_was_flushed_needs_no_disk() -> None:
+    """Nobody counts on it: where its disk is replaced, it is simply made again."""
+    files = two_disks()
+    table = opened(files, *DISKS)
+    table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
+    append(table.stores[LOGS[0]])
+    after_crash(files, table)
+    assert LOGS[0] not in opened(files, *replaced(files)).recovered
+
+
+@pytest.mark.parametrize("operation", range(12))
+def test_power_loss_while_a_log_gets_its_place(operation: int) -> None:
+    """Whatever was flushed is found again, or said to be lost when its disk is gone; and nothing else is."""
+    files = two_disks()
+    table = opened(files, *DISKS)
+    table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
+    append(table.stores[LOGS[0]])
+    files.power_fails_before = files.operations + operation
+    flushed = False
+    with suppress(PowerLossError):
+        flushed = table.stores[LOGS[0]].flush() == 1
+    table.abandon()
+    files.crash()
+    again = opened(files, *DISKS)
+    assert damage(again) == {}
+    assert not flushed or again.stores[LOGS[0]].log_end_offset == 1
+    after_crash(files, again)
+    lost = damage(opened(files, *replaced(files)))
+    assert not flushed or LOGS[0] in lost
+
+
+def test_log_in_two_directories_is_refused() -> None:
+    """One sentence names both, and says which was written last."""
+    files = two_disks()
+    after_crash(files, written(files))
+    table = opened(files, DISKS[1])
+    table.perform(fx.ReplaceLog(topic_partition=LOGS[0], topic_id=TOPIC))
+    append(table.stores[LOGS[0]])
+    table.stores[LOGS[0]].flush()
+    after_crash(files, table)
+    with pytest.raises(StorageError, match=r"orders-0 lies in /disk1 and in /disk2: .*; the one in /disk2 was written"):
+        opened(files, *DISKS)
+
+
+def test_what_is_no_log_directory_is_refused() -> None:
+    """One that was never formatted, one of another replica, one in use, and one that holds something already."""
+    files = two_disks()
+    with pytest.raises(NotFormattedError, match="/disk3 is not a formatted log directory"):
+        opened(files, Path("/disk3"))
+    with pytest.raises(AlreadyFormattedError):
+        format_log_directory(DISKS[0], data_dir=DATA, files=files)
+    table = opened(files, *DISKS)
+    with pytest.raises(DirectoryLockedError):
+        opened(files, *DISKS)
+    table.abandon()
+    meta = files.content(DISKS[0] / FILE_NAME)
+    files.overwrite(DISKS[0] / FILE_NAME, meta.replace(b"node.id=1", b"node.id=2"))
+    with pytest.raises(ForeignDirectoryError, match="/disk1 belongs to replica 2 of cluster cluster"):
+        opened(files, *DISKS)
+    files.overwrite(DISKS[0] / FILE_NAME, files.content(DISKS[1] / FILE_NAME))
+    with pytest.raises(StorageError, match="the same directory id"):
+        opened(files, *DISKS)
+
+
+def test_disk_that_refuses_takes_its_own_logs_only() -> None:
+    """The core is told of all logs there; the others are written and flushed, and the stop leaves no marker."""
+    files = two_disks()
+    table = written(files)
+    broken(DISKS[0], files)
+    with pytest.raises(FailedDirectoryError) as failure:
+        append(table.stores[LOGS[2]])
+    told = table.on_failed(failure.value)
+    assert (told.directory, told.logs) == ("/disk1", (LOGS[0], LOGS[2]))
+    assert "Input/output error" in told.reason
+    append(table.stores[LOGS[1]])
+    assert table.stores[LOGS[1]].flush() == 2
+    table.flush()
+    table.checkpoint_recovery_points()
+    table.checkpoint_log_starts()
+    new = TopicPartition("orders", 9)
+    table.perform(fx.CreateLog(topic_partition=new, topic_id=TOPIC))
+    append(table.stores[new])
+    assert files.exists(DISKS[1] / f"{new}")
+    table.close_clean()
+    files.fault = None
+    again = opened(files, *DISKS)
+    assert not again.directory.was_clean
+    assert damage(again) == {}
+    assert again.stores[LOGS[1]].log_end_offset == 2
+
+
+def test_disk_that_refuses_the_start_takes_its_own_logs_only() -> None:
+    """They are told of, as lying in a directory that has failed, and the others are opened."""
+    files = two_disks()
+    after_crash(files, written(files))
+    broken(DISKS[1], files)
+    table = opened(files, *DISKS)
+    (failed,) = table.failed_at_start()
+    assert (failed.directory, failed.logs) == ("/disk2", (LOGS[1], LOGS[3]))
+    assert damage(table).keys() == {LOGS[1], LOGS[3]}
+    table.abandon()
+    files.fault = None
+    assert damage(opened(files, *DISKS)) == {}
+
+
+def test_nothing_is_done_where_every_disk_has_failed() -> None:
+    """A new partition is told of like the others there, whatever is asked of it; a topic that goes is forgotten."""
+    files = two_disks()
+    table = written(files)
+    for path in DISKS:
+        broken(path, files)
+        with pytest.raises(FailedDirectoryError):
+            table.stores[LOGS[DISKS.index(path)]].store_epochs(())
+    new = TopicPartition("orders", 9)
+    for effect in (
+        fx.CreateLog(topic_partition=new, topic_id=TOPIC),
+        fx.Append(topic_partition=new, batches=()),
+        fx.Truncate(topic_partition=new, end_offset=Offset(0)),
+    ):
+        with pytest.raises(FailedDirectoryError) as failure:
+            table.perform(effect)
+        assert new in table.on_failed(failure.value).logs
+    table.perform(fx.DeleteLog(topic_partition=LOGS[0]))
+    assert table.directory.recovery_points.get(LOGS[0]) is None
+
+
+def test_data_directory_that_refuses_is_a_failure_of_all() -> None:
+    """Also where it is a log of another disk that needs it: its recovery point is in the data directory."""
+    files = two_disks()
+    table = opened(files, *DISKS)
+    table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
+    append(table.stores[LOGS[0]])
+    broken(DATA, files)
+    with pytest.raises(StorageError) as failure:
+        table.stores[LOGS[0]].flush()
+    assert not isinstance(failure.value, FailedDirectoryError)
