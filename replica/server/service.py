@@ -88,6 +88,9 @@ _OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest
 _OF_BOTH = FetchRequest | ListOffsetsRequest | FetchSnapshotRequest
 """What clients ask as well: without a replica id."""
 
+_OF_RECORDS = FetchRequest | DumpLogRequest | FetchSnapshotRequest
+"""What says how much it wants: no more is read than its answer may hold."""
+
 _PACED = frozenset(
     {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
 )
@@ -367,9 +370,9 @@ class ReplicaService:
 
         Raises OverBudgetError.
         """
-        wants_bytes = request.max_bytes if isinstance(request, FetchRequest | DumpLogRequest) else 0
+        wants_bytes = request.max_bytes if isinstance(request, _OF_RECORDS) else 0
         place = self._answers.admit(context.peer(), wants_bytes=wants_bytes)
-        if isinstance(request, FetchRequest | DumpLogRequest) and wants_bytes > 0:
+        if isinstance(request, _OF_RECORDS) and wants_bytes > 0:
             request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
         try:
             yield place, request

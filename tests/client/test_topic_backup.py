@@ -79,7 +79,7 @@ def some_records(cluster: Cluster, count: int = 12) -> None:
     for number in range(count):
         records = [
             Record(
-                offset=delta,
+                offset=Offset(delta),
                 timestamp_ms=1_000_000_000_000 + number * 1000 - delta,
                 key=None if number % 3 == 0 else b"key-%d" % number,
                 value=None if delta == 1 else b"value-%d" % number * 20,
@@ -135,7 +135,7 @@ async def test_a_producer_of_the_new_cluster_is_not_taken_for_an_old_one(tmp_pat
 
 async def test_times_of_the_append_are_kept(tmp_path: Path) -> None:
     """A batch that bears the time of its append comes with that as the time of each record; leaders stamp on."""
-    records = [Record(offset=5 + delta, timestamp_ms=7, key=None, value=b"v", headers=()) for delta in range(2)]
+    records = [Record(offset=Offset(5 + delta), timestamp_ms=7, key=None, value=b"v") for delta in range(2)]
     writer = SegmentWriter(tmp_path, TOPIC)
     writer.append(encode_batch(records, base_offset=5, leader_epoch=0, compression=Compression.LZ4).at_append_time(99))
     segment = writer.finish()
