@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import cache
 
 from replica.core.messages import FetchPartition, FetchRequest, ListOffsetsRequest, ProduceRequest, ProduceRequests
 from replica.ids import Offset, TopicPartition
@@ -59,18 +60,19 @@ def half_open(address: str, give_up_s: float) -> None:
 
 def unread_answers(address: str, give_up_s: float) -> None:
     """400 Fetches of the whole log on each of 8 connections that take nothing of the answers, and answer pings."""
-    speak(address, give_up_s, FETCH.full_name, [(fetch(), True)] * 400, connections=8)
+    speak(address, give_up_s, FETCH.full_name, fetch(), at_once=400, connections=8)
 
 
 def parked_fetches(address: str, give_up_s: float) -> None:
     """500 Fetches that wait for more than comes, on each of 8 connections."""
     waiting = fetch(max_wait_ms=30_000, min_bytes=1 << 30)
-    speak(address, give_up_s, FETCH.full_name, [(waiting, True)] * 500, connections=8)
+    speak(address, give_up_s, FETCH.full_name, waiting, at_once=500, connections=8)
 
 
 def unfinished_uploads(address: str, give_up_s: float) -> None:
-    """180 messages as large as a server takes, each but for its last byte."""
-    speak(address, give_up_s, PRODUCE.full_name, [(bytes(4 * MIB - 100), False)] * 180)
+    """180 messages as large as a server takes, each but for its last byte; one that is ended is begun anew."""
+    body = bytes(4 * MIB - 100)
+    press(address, give_up_s, PRODUCE.full_name, body, at_once=180, claims_bytes=len(body) + 1)
 
 
 def giant_claims(address: str, give_up_s: float) -> None:
@@ -136,18 +138,13 @@ def dialled(address: str, give_up_s: float) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=patience_s, source_address=(HOSTILE, 0))
 
 
-def speak(
-    address: str, give_up_s: float, path: str, messages: list[tuple[bytes, bool]], *, connections: int = 1
-) -> None:
-    """Begin a call for each message on each connection, and take nothing of the answers.
-
-    A message that does not end lacks its last byte.
-    """
+def speak(address: str, give_up_s: float, path: str, message: bytes, *, at_once: int, connections: int) -> None:
+    """Begin so many calls on each connection, and take nothing of the answers."""
     with ExitStack() as held:
         speakers = [held.enter_context(Http2(address, give_up_s, window=0)) for _ in range(connections)]
         for speaker in speakers:
-            for message, ends in messages:
-                speaker.open(path, message, claims_bytes=len(message) + (not ends))
+            for _ in range(at_once):
+                speaker.open(path, message, claims_bytes=len(message))
         while time.monotonic() < give_up_s:
             if sum(speaker.pump() for speaker in speakers) == 0:
                 time.sleep(0.005)
@@ -214,8 +211,7 @@ class Http2:
         head = b"".join(b"\x00" + _text(name) + _text(value) for name, value in named)
         self._unsent += _frame(1, 4, self._stream, head)
         self._windows[self._stream] = self._initial
-        framed = b"\x00" + claims_bytes.to_bytes(4, "big") + message
-        self._left[self._stream] = memoryview(framed), claims_bytes == len(message)
+        self._left[self._stream] = memoryview(_framed(message, claims_bytes)), claims_bytes == len(message)
 
     def pump(self) -> bool:
         """Hear what there is, and send what the windows allow. Returns whether anything was sent."""
@@ -285,6 +281,11 @@ class Http2:
             self._windows.pop(stream, None)
 
 
+@cache
+def _framed(message: bytes, claims_bytes: int) -> bytes:
+    return b"\x00" + claims_bytes.to_bytes(4, "big") + message
+
+
 def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
     return len(body).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + body
 
@@ -299,8 +300,8 @@ def _text(text: bytes) -> bytes:
 
 
 def main(name: str, address: str, seconds: str) -> None:
-    """Attack, with the lowest priority: no attacker would run on the brokers' machine."""
-    os.nice(19)
+    """Attack, with a low priority: no attacker would run on the brokers' machine."""
+    os.nice(10)
     raise_descriptor_limit()
     with suppress(OSError):
         ATTACKS[name](address, time.monotonic() + float(seconds))

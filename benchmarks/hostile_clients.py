@@ -2,7 +2,7 @@
 
 Owns the run and its figures: the leader's resident memory and the honest writer's throughput before each attack, during
 it and after it. The writer has a record with acks=all written ``PACE`` times a second, if it can, by a connection of
-its own from an address of its own. What attackers do, ``attacks`` says; they run apart, with the lowest priority. Under
+its own from an address of its own. What attackers do, ``attacks`` says; they run apart, with a low priority. Under
 ``LIMITS`` each attack must leave the promises; without them it is shown what they are good for.
 
     python -m benchmarks.hostile_clients --output store/bench-hostile-clients.json
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +34,7 @@ from replica.rpc.codec import CREATE_TOPIC, LIST_OFFSETS, PRODUCE
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (
-    *("--connections-per-address-max", "8"),
+    *("--connections-per-address-max", "4"),
     *("--request-rate", "500"),
     *("--producer-byte-rate", str(8 * MIB), "--consumer-byte-rate", str(32 * MIB)),
     *("--memory-bytes-max", str(384 * MIB), "--answer-bytes-max", str(128 * MIB)),
@@ -73,6 +74,12 @@ def bytes_call(channel: grpc.aio.Channel, name: str) -> Callable[..., Awaitable[
 def resident_bytes(pid: int) -> int:
     """Memory that a process holds now."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+def computed_s(pid: int) -> float:
+    """How long a process has computed."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Writer:
@@ -127,11 +134,12 @@ async def measure(running: brokers.Brokers, plan: Plan) -> list[dict[str, Any]]:
     rows = []
     for name in plan.attacks:
         before, longest_before_ms = await writer.rate_during(asyncio.sleep(plan.before_s))
-        memory_before = resident_bytes(pid)
+        memory_before, computed_before_s = resident_bytes(pid), computed_s(pid)
         attack = asyncio.ensure_future(apart(name, address, plan.attack_s))
         watch = asyncio.ensure_future(highest(pid, attack))
         comes = asyncio.ensure_future(newcomer(address, plan.attack_s))
         during, longest_during_ms = await writer.rate_during(asyncio.wait([attack]))
+        computed_during_s = computed_s(pid) - computed_before_s
         after, longest_after_ms = await writer.rate_during(asyncio.sleep(plan.after_s))
         rows.append(
             {
@@ -143,6 +151,7 @@ async def measure(running: brokers.Brokers, plan: Plan) -> list[dict[str, Any]]:
                 "writes_per_second_during": round(during, 1),
                 "writes_per_second_after": round(after, 1),
                 "kept": round(during / max(before, 0.1), 2),
+                "computed_s_during": round(computed_during_s, 2),
                 "newcomer_is_served": await comes,
                 "longest_write_ms": [longest_before_ms, longest_during_ms, longest_after_ms],
                 "alive": [process.poll() is None for process in running.processes],

@@ -153,9 +153,9 @@ class Node:
         self._world.on_boot(self, files.cut_bytes - cut_before)
         self.flushed_end = {log: there.get(log, self.flushed_end.get(log, Offset(0))) for log in self.recovered}
         self._flushes.checkpoint_later(self._open)
-        self.submit(ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS))
-        for failed in self._open.failed_at_start():
-            self.submit(failed)
+        started = ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS)
+        for event in (started, *self._open.failed_at_start()):
+            self.submit(event)
         return True
 
     def kill(self, cause: str = "kill") -> None:

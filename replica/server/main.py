@@ -218,7 +218,7 @@ class ReplicaProcess:
         call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
         self._service = self._make_service(call, addresses, clocks)
         self._connection_limit: ConnectionLimit | None = None
-        self._metrics.watch(ReplicaLoad(self._driver, self._service))
+        self._metrics.watch(ReplicaLoad(self._driver, self._service, storage.directory.tails))
         self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
         self._settings = LiveSettings(
             options=options,

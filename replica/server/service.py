@@ -114,11 +114,15 @@ class ServiceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """A call that ends with a status instead of a response; ``not_applied`` if certainly nothing was done for it."""
+    """A call that ends with a status instead of a response; ``not_applied`` if certainly nothing was done for it.
+
+    One that is refused for what is in it counts like a ``call`` of its identity that was served.
+    """
 
     code: grpc.StatusCode
     reason: str
     not_applied: bool
+    call: ThrottledCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +229,8 @@ class ReplicaService:
                 encoded = method.response.encode(refusal.response)
                 await context.write(await self._delayed(method, refusal.response, encoded, refusal.call))
             elif refusal is not None:
+                if refusal.call is not None and self._throttle is not None:
+                    await self._throttle.end(refusal.call, 0)
                 if refusal.code in _PACED:
                     await self._pace.wait_turn(context.peer())
                 await _abort(refusal, context)
@@ -278,12 +284,13 @@ class ReplicaService:
         try:
             request = method.request.decode(encoded)
         except MalformedMessageError as error:
-            reason = f"malformed {method.rpc}: {error}"
-            return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
+            call, reason = self._counted(method.rpc, caller, encoded), f"malformed {method.rpc}: {error}"
+            return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason, call)
         if is_from_replica(request):
             if not with_peers:
+                call = self._counted(method.rpc, caller, encoded)
                 reason = f"{method.rpc} of a replica is served at its --peer-listen"
-                return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
+                return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason, call)
             why_not = None if self._authorizer is None else self._authorizer.why_not_replica(request, caller)
             if why_not is not None:
                 return _Refusal(code=grpc.StatusCode.PERMISSION_DENIED, reason=why_not, not_applied=True)
@@ -292,12 +299,11 @@ class ReplicaService:
         refusal = self._full(method.rpc, context)
         if refusal is not None:
             return refusal
-        throttled, calls = None, len(request.requests) if isinstance(request, ProduceRequests) else 1
-        if caller is not None and self._throttle is not None and self._throttle.is_on:
-            throttled = self._throttle.begin(method.rpc, caller, request_bytes=len(encoded), calls=calls)
-            if throttled.refused_by is not None:
-                response = self._completed(method.rpc, refusal_of(request, throttled), context)
-                return _Late(response=response, call=throttled)
+        calls = len(request.requests) if isinstance(request, ProduceRequests) else 1
+        throttled = self._counted(method.rpc, caller, encoded, calls)
+        if throttled is not None and throttled.refused_by is not None:
+            response = self._completed(method.rpc, refusal_of(request, throttled), context)
+            return _Late(response=response, call=throttled)
         self._client_calls += calls
         took = self._counts.of_clients[method.rpc]
         try:
@@ -311,6 +317,12 @@ class ReplicaService:
             return self._over_budget(method.rpc, context, error)
         finally:
             self._client_calls -= calls
+
+    def _counted(self, rpc: str, caller: Caller | None, encoded: bytes, calls: int = 1) -> ThrottledCall | None:
+        """Count a call of a client for its quotas, where anybody has some."""
+        if caller is None or self._throttle is None or not self._throttle.is_on:
+            return None
+        return self._throttle.begin(rpc, caller, request_bytes=len(encoded), calls=calls)
 
     async def _answer(
         self,
@@ -423,11 +435,18 @@ class ReplicaService:
         self._counts.over_budget[error.budget] += 1
         return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{error.budget}: {error}")
 
-    def _refused(self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str) -> _Refusal:
+    def _refused(
+        self,
+        rpc: str,
+        context: _CLIENTS_CONTEXT,
+        code: grpc.StatusCode,
+        reason: str,
+        call: ThrottledCall | None = None,
+    ) -> _Refusal:
         """Log and count that a call ends with a status at the door, before anything was done for it."""
         self._counts.on_errors(rpc, (code.name,))
         self._lines.warn(rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
-        return _Refusal(code=code, reason=reason, not_applied=True)
+        return _Refusal(code=code, reason=reason, not_applied=True, call=call)
 
 
 async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:

@@ -41,6 +41,7 @@ from replica.storage.log_dirs import (
     take_lock,
 )
 from replica.storage.meta_properties import MetaProperties
+from replica.storage.tail import Tails
 from replica.storage.trash import FILE_DELETE_DELAY_MS, Trash, remove_deleted_directories, remove_tree
 from replica.storage.voter_files import INITIAL_VOTERS_FILE, read_initial_voters, write_initial_voters
 from replica.voters import ReplicaKey, VoterSet, is_directory_id
@@ -253,6 +254,7 @@ class DataDirectory:
         self.log_starts = checkpoints.log_starts
         self.high_watermarks = checkpoints.high_watermarks
         self.places = checkpoints.places
+        self.tails = Tails()
         self._trash = Trash(files)
         self._lock: Handle | None = lock
         self._state_lock = threading.Lock()
