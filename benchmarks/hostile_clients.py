@@ -25,12 +25,12 @@ import grpc
 import grpc.aio
 
 from benchmarks import brokers
-from benchmarks.attacks import ATTACKS, LOG, MIB
+from benchmarks.attacks import ATTACKS, LOG, MIB, fetch
 from benchmarks.result import write_result
-from replica.core.messages import CreateTopicRequest, ListOffsetsRequest, ProduceRequest, ProduceRequests
+from replica.core.messages import CreateTopicRequest, ProduceRequest, ProduceRequests
 from replica.errors import ErrorCode
 from replica.records import encode_batch
-from replica.rpc.codec import CREATE_TOPIC, LIST_OFFSETS, PRODUCE
+from replica.rpc.codec import CREATE_TOPIC, FETCH, PRODUCE
 
 ROOT = Path(__file__).parents[1]
 LIMITS = (
@@ -38,6 +38,7 @@ LIMITS = (
     *("--request-rate", "500"),
     *("--producer-byte-rate", str(8 * MIB), "--consumer-byte-rate", str(32 * MIB)),
     *("--memory-bytes-max", str(384 * MIB), "--answer-bytes-max", str(128 * MIB)),
+    *("--connection-answer-bytes-max", str(8 * MIB)),
 )
 MEMORY_BYTES_MAX = 512 * MIB
 """What the leader may hold at most under these limits: what they say, and what comes between two looks at it."""
@@ -61,7 +62,11 @@ class Plan:
 
 def connection(address: str) -> grpc.aio.Channel:
     """A connection that nobody else in this process has, and that sends messages of any size."""
-    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+    options = [
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+    ]
     return grpc.aio.insecure_channel(address, options=options)
 
 
@@ -164,15 +169,15 @@ async def measure(running: brokers.Brokers, plan: Plan) -> list[dict[str, Any]]:
 
 
 async def newcomer(address: str, seconds: float) -> bool:
-    """Whether a client that comes in the middle of an attack is answered before it ends."""
+    """Whether a client that comes in the middle of an attack reads something before it ends."""
     await asyncio.sleep(seconds / 3)
-    request = LIST_OFFSETS.request.encode(ListOffsetsRequest(topic_partition=LOG, latest=True))
     async with connection(address) as channel:
         try:
-            await bytes_call(channel, LIST_OFFSETS.full_name)(request, timeout=seconds / 2, wait_for_ready=True)
+            call = bytes_call(channel, FETCH.full_name)
+            answer = FETCH.response.decode(await call(fetch(), timeout=seconds / 2, wait_for_ready=True))
         except grpc.aio.AioRpcError:
             return False
-    return True
+    return len(answer.answer_for(LOG).records) > 0
 
 
 async def apart(name: str, address: str, seconds: float) -> None:

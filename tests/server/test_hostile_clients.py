@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.attacks import ATTACKS
-from benchmarks.hostile_clients import MEMORY_BYTES_MAX, MIB, Plan, broken_promises, run
+from benchmarks.attacks import ATTACKS, MIB
+from benchmarks.hostile_clients import MEMORY_BYTES_MAX, Plan, broken_promises, run
 
-PLAN = Plan(brokers=1, before_s=1, attack_s=3, after_s=1)
+PLAN = Plan(brokers=1, before_s=1, attack_s=4, after_s=1)
 
 
 @pytest.mark.cluster
