@@ -299,10 +299,12 @@ def _text(text: bytes) -> bytes:
     return bytes((len(text),)) + text
 
 
-def main(name: str, address: str, seconds: str) -> None:
-    """Attack, with a low priority: no attacker would run on the brokers' machine."""
-    os.nice(10)
+def main(name: str, address: str, seconds: str, nice: str = "10") -> None:
+    """Attack, and say when that begins; by default with a low priority: no attacker runs on the brokers' machine."""
+    os.nice(int(nice))
     raise_descriptor_limit()
+    sys.stdout.write("begun\n")
+    sys.stdout.flush()
     with suppress(OSError):
         ATTACKS[name](address, time.monotonic() + float(seconds))
 

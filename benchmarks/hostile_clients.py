@@ -58,6 +58,8 @@ class Plan:
     attack_s: float = ATTACK_S
     after_s: float = AFTER_S
     brokers: int = 3
+    nice: int = 10
+    """What is added to the attackers' niceness."""
 
 
 def connection(address: str) -> grpc.aio.Channel:
@@ -119,7 +121,7 @@ class Writer:
         return (self.written - before) / (time.monotonic() - began_s), round(self.longest_s * 1000)
 
 
-async def highest(pid: int, until: asyncio.Future[None]) -> int:
+async def highest(pid: int, until: asyncio.Future[int]) -> int:
     """The most memory that a process holds meanwhile."""
     most = resident_bytes(pid)
     while not until.done():
@@ -140,7 +142,8 @@ async def measure(running: brokers.Brokers, plan: Plan) -> list[dict[str, Any]]:
     for name in plan.attacks:
         before, longest_before_ms = await writer.rate_during(asyncio.sleep(plan.before_s))
         memory_before, computed_before_s = resident_bytes(pid), computed_s(pid)
-        attack = asyncio.ensure_future(apart(name, address, plan.attack_s))
+        attacker = await begun(name, address, plan)
+        attack = asyncio.ensure_future(attacker.wait())
         watch = asyncio.ensure_future(highest(pid, attack))
         comes = asyncio.ensure_future(newcomer(address, plan.attack_s))
         during, longest_during_ms = await writer.rate_during(asyncio.wait([attack]))
@@ -180,14 +183,17 @@ async def newcomer(address: str, seconds: float) -> bool:
     return len(answer.answer_for(LOG).records) > 0
 
 
-async def apart(name: str, address: str, seconds: float) -> None:
-    """Attack from a process of its own.
+async def begun(name: str, address: str, plan: Plan) -> asyncio.subprocess.Process:
+    """Begin to attack, from a process of its own.
 
     So the honest writer shares neither an event loop nor, where it wants it, a core with what no attacker would run on
     the brokers' machine: what is measured is what the brokers have to do.
     """
-    words = (sys.executable, "-m", "benchmarks.attacks", name, address, str(seconds))
-    await (await asyncio.create_subprocess_exec(*words, cwd=ROOT)).wait()
+    words = (sys.executable, "-m", "benchmarks.attacks", name, address, str(plan.attack_s), str(plan.nice))
+    attacker = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
+    assert attacker.stdout is not None, words
+    await attacker.stdout.readline()
+    return attacker
 
 
 async def prepared(addresses: Sequence[str]) -> int:

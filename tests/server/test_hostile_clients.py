@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.attacks import ATTACKS, MIB
 from benchmarks.hostile_clients import MEMORY_BYTES_MAX, Plan, broken_promises, run
 
-PLAN = Plan(brokers=1, before_s=1, attack_s=4, after_s=1)
+PLAN = Plan(brokers=1, before_s=0.5, attack_s=3, after_s=0.5, nice=0)
 
 
 @pytest.mark.cluster
 @pytest.mark.long
+@pytest.mark.timeout(300)
 def test_hostile_clients_harm_nobody() -> None:
     """Under limits, in each way: the replica stays up and below its bound, and who comes or writes is served."""
     rows = run(PLAN, with_limits=True)
@@ -22,10 +25,11 @@ def test_hostile_clients_harm_nobody() -> None:
 
 @pytest.mark.cluster
 @pytest.mark.long
+@pytest.mark.timeout(300)
 def test_without_limits_they_do() -> None:
     """Nothing else keeps uploads that never end from taking memory, or silent connections from taking them all."""
     attacks = ("unfinished_uploads", "half_open")
-    plan = Plan(attacks=attacks, brokers=1, before_s=1, attack_s=6, after_s=1)
+    plan = replace(PLAN, attacks=attacks, attack_s=12)
     uploads, silent = run(plan, with_limits=False)
     assert all(uploads["alive"])
     assert uploads["mebibytes_at_most"] > MEMORY_BYTES_MAX // MIB
