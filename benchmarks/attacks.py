@@ -54,6 +54,9 @@ def half_open(address: str, give_up_s: float) -> None:
                     poll.register(sock, select.POLLIN)
                     silent[sock.fileno()] = sock
             for descriptor, _ in poll.poll(100):
+                with suppress(OSError):
+                    if silent[descriptor].recv(1 << 16):  # The replica speaks first.
+                        continue
                 poll.unregister(descriptor)
                 silent.pop(descriptor).close()
 
