@@ -167,7 +167,9 @@ def _number(name: str, default: int) -> Setting:
 def _limit(name: str) -> Setting:
     """A number that there is none of unless it is given."""
     number = NUMBERS[name.replace("-", "_")]
-    return _setting(name, type=click.IntRange(number.least, number.most), unit=number.unit, help=number.says)
+    return _setting(
+        name, type=click.IntRange(number.least, number.most), unit=number.unit, mode=number.mode, help=number.says
+    )
 
 
 def _text(name: str, says: str) -> Setting:
