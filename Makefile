@@ -38,7 +38,7 @@ help:
 	@echo "make soak-sim-groups  the same of state machines, with store/sim-groups.json (an hour and a half on two cores)"
 	@echo "make soak-judges  10,000 histories of each model and form, judged in every way, with store/judges.json (two hours)"
 	@echo "make variants  convict every wrong protocol, and write store/variants.json and docs/variants.md"
-	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, failovers, slow disks, large logs and recovery, and write store/bench*.json"
+	@echo "make bench  measure the simulator, clusters, judging, topics as tables, groups, writes, keys and values, clients, partitions, failovers, slow disks, large logs, recovery and hostile clients, and write store/bench*.json"
 	@echo "make bench-peers  measure Kafka, etcd and RabbitMQ beside, and write store/bench-peers.json, docs/performance.md and its chart (25 minutes)"
 	@echo "make screenshots  take the pictures of docs/screenshots.md anew (needs Chromium; three minutes)"
 	@echo "make proto  generate replica/v1 from proto/"
@@ -111,6 +111,8 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m benchmarks.large_log --output store/bench-large-log.json
 	$(BIN)/python -m benchmarks.recovery --output store/bench-recovery.json
 	$(BIN)/python -m benchmarks.hostile_rpcs --output store/hostile-rpcs.json
+	$(BIN)/python -m benchmarks.tls --output store/bench-tls.json
+	$(BIN)/python -m benchmarks.hostile_clients --output store/bench-hostile-clients.json
 
 # The peers' clients are an extra of their own. What is not installed is left out, and said: see docs/performance.md.
 bench-peers: $(INSTALLED) $(GENERATED)

@@ -1,47 +1,62 @@
-"""Attacks on the memory and the event loop of a real cluster of three, beside one honest writer.
+"""Attacks on the leader of a real cluster of three beside an honest writer: with limits, and then without.
 
-Owns the attacks; each is bounded in count and time, and speaks to loopback only. One line of JSON for each: the
-broker's resident memory before it and at its height, the honest writer's rate alone (before and after it, in the mean)
-and meanwhile (records a second with acks=all), and the longest that one of its writes took.
-``python -m benchmarks.hostile_clients [NAME ...]``.
+Owns the run and its figures: the leader's resident memory and the honest writer's throughput before each attack, during
+it and after it. The writer has a record with acks=all written ``PACE`` times a second, if it can, by a connection of
+its own from an address of its own. What attackers do, ``attacks`` says; they run apart, with a low priority. Under
+``LIMITS`` each attack must leave the promises; without them it is shown what they are good for.
+
+    python -m benchmarks.hostile_clients --output store/bench-hostile-clients.json
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from benchmarks import brokers
-from replica.core.messages import (
-    CreateTopicRequest,
-    FetchPartition,
-    FetchRequest,
-    ListOffsetsRequest,
-    ProduceRequest,
-    ProduceRequests,
-)
+from benchmarks.attacks import ATTACKS, LOG, MIB
+from benchmarks.result import write_result
+from replica.core.messages import CreateTopicRequest, ListOffsetsRequest, ProduceRequest, ProduceRequests
 from replica.errors import ErrorCode
-from replica.ids import Offset, TopicPartition
 from replica.records import encode_batch
-from replica.rpc.codec import CREATE_TOPIC, FETCH, LIST_OFFSETS, PRODUCE
+from replica.rpc.codec import CREATE_TOPIC, LIST_OFFSETS, PRODUCE
 
-ALONE_S = 5.0
-ATTACK_S = 15.0
-LOG = TopicPartition("hostile", 0)
+ROOT = Path(__file__).parents[1]
+LIMITS = (
+    *("--connections-per-address-max", "4"),
+    *("--request-rate", "500"),
+    *("--producer-byte-rate", str(8 * MIB), "--consumer-byte-rate", str(32 * MIB)),
+    *("--memory-bytes-max", str(384 * MIB), "--answer-bytes-max", str(128 * MIB)),
+)
+MEMORY_BYTES_MAX = 512 * MIB
+"""What the leader may hold at most under these limits: what they say, and what comes between two looks at it."""
+KEPT_OF_THROUGHPUT = 0.8
+PACE = 100
+BEFORE_S, ATTACK_S, AFTER_S = 3.0, 6.0, 3.0
 FILL_BATCHES = 32
-BATCH_BYTES = 1 << 20
+START_TURNS = 600
 
-Attack = Callable[[str], Awaitable[None]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which attacks, for how long each, and how long the writer writes without them before and after it."""
+
+    attacks: Sequence[str] = tuple(ATTACKS)
+    before_s: float = BEFORE_S
+    attack_s: float = ATTACK_S
+    after_s: float = AFTER_S
+    brokers: int = 3
 
 
 def connection(address: str) -> grpc.aio.Channel:
@@ -56,187 +71,23 @@ def bytes_call(channel: grpc.aio.Channel, name: str) -> Callable[..., Awaitable[
     return call
 
 
-def fetch(*, max_wait_ms: int, offset: int, min_bytes: int = 1) -> bytes:
-    """A consumer's Fetch of the one partition, for as much as a broker gives."""
-    part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(offset), max_bytes=64 << 20)
-    return FETCH.request.encode(
-        FetchRequest(partitions=(part,), max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=64 << 20)
-    )
-
-
-async def unread_answers(address: str) -> None:
-    """400 Fetches of the whole log on one connection that takes nothing of the answers, and answers pings."""
-    await frames(address, FETCH.full_name, [(fetch(max_wait_ms=0, offset=0), True)] * 400)
-
-
-async def unfinished_uploads(address: str) -> None:
-    """180 messages of 32 MiB, each but for its last byte."""
-    body = bytes((32 << 20) - 1)
-    await frames(address, PRODUCE.full_name, [(body, False)] * 180)
-
-
-async def allowed_uploads(address: str) -> None:
-    """180 messages as large as a server takes, each but for its last byte."""
-    body = bytes((4 << 20) - 100)
-    await frames(address, PRODUCE.full_name, [(body, False)] * 180)
-
-
-async def parked_fetches(address: str) -> None:
-    """4,500 fetches of one connection that wait for more than comes."""
-    async with connection(address) as channel:
-        call = bytes_call(channel, FETCH.full_name)
-        latest = LIST_OFFSETS.request.encode(ListOffsetsRequest(topic_partition=LOG, latest=True))
-        end_offset = LIST_OFFSETS.response.decode(await bytes_call(channel, LIST_OFFSETS.full_name)(latest)).offset
-        request = fetch(max_wait_ms=30_000, offset=end_offset or 0, min_bytes=1 << 30)
-        waits = [asyncio.ensure_future(call(request, timeout=ATTACK_S)) for _ in range(4500)]
-        await asyncio.gather(*waits, return_exceptions=True)
-
-
-async def refused_fetches(address: str) -> None:
-    """Fetches of 2 and of 32 MiB that name far too many partitions, one after the other, again and again."""
-    part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0))
-    one = FETCH.request.encode(FetchRequest(partitions=(part,), max_bytes=1))
-    async with connection(address) as channel:
-        call = bytes_call(channel, FETCH.full_name)
-        give_up = time.monotonic() + ATTACK_S
-        while time.monotonic() < give_up:
-            for size in (2 << 20, (32 << 20) - 100):
-                with suppress(grpc.aio.AioRpcError):
-                    await call(one * (size // len(one)), timeout=60)
-            await asyncio.sleep(0.1)
-
-
-ATTACKS: dict[str, Attack] = {
-    attack.__name__: attack
-    for attack in (unread_answers, unfinished_uploads, allowed_uploads, parked_fetches, refused_fetches)
-}
-
-
-async def frames(address: str, path: str, messages: list[tuple[bytes, bool]]) -> None:
-    """Speak HTTP/2 by hand: gRPC's own client would read answers, and end what it begins."""
-    loop = asyncio.get_running_loop()
-    await loop.run_in_executor(None, _frames, address, path, messages)
-
-
-def _frames(address: str, path: str, messages: list[tuple[bytes, bool]]) -> None:
-    host, _, port = address.rpartition(":")
-    give_up = time.monotonic() + ATTACK_S
-    with socket.create_connection((host, int(port))) as sock:
-        speaker = Http2(sock, give_up)
-        with suppress(OSError):
-            speaker.begin()
-            for message, ends in messages:
-                speaker.open(path, message, ends=ends)
-            while time.monotonic() < give_up:
-                if not speaker.pump():
-                    time.sleep(0.01)
-
-
-class Http2:
-    """As much of HTTP/2 as an attacker needs: pings are answered, the peer's windows kept, and no answer is taken."""
-
-    def __init__(self, sock: socket.socket, give_up: float) -> None:
-        self._sock = sock
-        self._give_up = give_up
-        self._stream = -1
-        self._window = 65_535
-        self._initial = 65_535
-        self._windows: dict[int, int] = {}
-        self._left: dict[int, tuple[memoryview, bool]] = {}
-        self._heard = b""
-
-    def begin(self) -> None:
-        """The preface, with a window of nothing for answers."""
-        self._sock.settimeout(max(0.1, self._give_up - time.monotonic()))
-        self._send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, 0, b"\x00\x04" + bytes(4)))
-
-    def open(self, path: str, message: bytes, *, ends: bool) -> None:
-        """Begin a call; its message goes out as the windows allow it, and is complete if it ``ends``."""
-        self._stream += 2
-        named = ((b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode()), (b":authority", b"x"),
-                 (b"content-type", b"application/grpc"), (b"te", b"trailers"))  # fmt: skip
-        head = b"".join(b"\x00" + _text(name) + _text(value) for name, value in named)
-        self._send(_frame(1, 4, self._stream, head))
-        size = len(message) if ends else len(message) + 1
-        self._windows[self._stream] = self._initial
-        self._left[self._stream] = memoryview(b"\x00" + size.to_bytes(4, "big") + message), ends
-        self.pump()
-
-    def pump(self) -> bool:
-        """Hear what windows and pings say, and send what the windows allow."""
-        sent = False
-        self._hear()
-        for stream in list(self._left):
-            left, ends = self._left[stream]
-            piece = min(len(left), self._window, self._windows[stream], 16_384)
-            if piece <= 0:
-                continue
-            last = ends and piece == len(left)
-            self._send(_frame(0, int(last), stream, bytes(left[:piece])))
-            self._window -= piece
-            self._windows[stream] -= piece
-            sent = True
-            if piece == len(left):
-                del self._left[stream]
-            else:
-                self._left[stream] = left[piece:], ends
-        return sent
-
-    def _hear(self) -> None:
-        self._sock.setblocking(False)
-        with suppress(BlockingIOError):
-            while heard := self._sock.recv(1 << 16):
-                self._heard += heard
-        self._sock.settimeout(max(0.1, self._give_up - time.monotonic()))
-        while len(self._heard) >= 9:
-            size = int.from_bytes(self._heard[:3], "big")
-            if len(self._heard) < 9 + size:
-                return
-            kind, flags, stream = self._heard[3], self._heard[4], int.from_bytes(self._heard[5:9], "big")
-            self._on_frame(kind, flags, stream, self._heard[9 : 9 + size])
-            self._heard = self._heard[9 + size :]
-
-    def _on_frame(self, kind: int, flags: int, stream: int, body: bytes) -> None:
-        if kind == 4 and not flags & 1:
-            for at in range(0, len(body), 6):
-                if body[at : at + 2] == b"\x00\x04":
-                    initial = int.from_bytes(body[at + 2 : at + 6], "big")
-                    self._windows = {each: window + initial - self._initial for each, window in self._windows.items()}
-                    self._initial = initial
-            self._send(_frame(4, 1, 0, b""))
-        elif kind == 6 and not flags & 1:
-            self._send(_frame(6, 1, 0, body))
-        elif kind == 8 and stream == 0:
-            self._window += int.from_bytes(body, "big")
-        elif kind == 8 and stream in self._windows:
-            self._windows[stream] += int.from_bytes(body, "big")
-        elif kind == 3 or (kind == 1 and flags & 1):
-            self._left.pop(stream, None)
-
-    def _send(self, data: bytes) -> None:
-        self._sock.sendall(data)
-
-
-def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
-    return len(body).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + body
-
-
-def _text(text: bytes) -> bytes:
-    assert len(text) < 127, text
-    return bytes((len(text),)) + text
-
-
 def resident_bytes(pid: int) -> int:
     """Memory that a process holds now."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
+def computed_s(pid: int) -> float:
+    """How long a process has computed."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Writer:
-    """The honest one: one record with acks=all after the other."""
+    """The honest one: a record with acks=all, and the next when it is time, or as soon as that one is written."""
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self.done = 0
+        self.written = 0
         self.longest_s = 0.0
 
     async def run(self) -> None:
@@ -246,26 +97,21 @@ class Writer:
         async with connection(self._address) as channel:
             call = bytes_call(channel, PRODUCE.full_name)
             while True:
-                began = time.monotonic()
+                began_s = time.monotonic()
                 try:
                     (response,) = PRODUCE.response.decode(await call(request, timeout=60)).responses
-                    self.done += response.error is ErrorCode.NONE
+                    self.written += response.error is ErrorCode.NONE
                 except grpc.aio.AioRpcError:
                     await asyncio.sleep(0.1)
-                finally:
-                    self.longest_s = max(self.longest_s, time.monotonic() - began)
+                took_s = time.monotonic() - began_s
+                self.longest_s = max(self.longest_s, took_s)
+                await asyncio.sleep(max(0.0, 1 / PACE - took_s))
 
-
-async def rate_of(address: str, until: Awaitable[object]) -> tuple[float, float]:
-    """Write beside ``until``; returns records a second, and the longest write in seconds."""
-    writer = Writer(address)
-    writing = asyncio.ensure_future(writer.run())
-    began = time.monotonic()
-    await until
-    seconds = time.monotonic() - began
-    writing.cancel()
-    await asyncio.gather(writing, return_exceptions=True)
-    return writer.done / seconds, writer.longest_s
+    async def rate_during(self, until: Awaitable[object]) -> tuple[float, int]:
+        """Records a second that are written meanwhile, and how long the longest write took that ended then, in ms."""
+        before, self.longest_s, began_s = self.written, 0.0, time.monotonic()
+        await until
+        return (self.written - before) / (time.monotonic() - began_s), round(self.longest_s * 1000)
 
 
 async def highest(pid: int, until: asyncio.Future[None]) -> int:
@@ -278,52 +124,81 @@ async def highest(pid: int, until: asyncio.Future[None]) -> int:
     return most
 
 
-async def measure(name: str, running: brokers.Brokers) -> dict[str, object]:
-    """Attack the leader of the partition; returns the figures."""
+async def measure(running: brokers.Brokers, plan: Plan) -> list[dict[str, Any]]:
+    """Attack the leader of the partition in each way; returns a row of figures for each."""
     leader = await prepared(running.addresses)
-    address, process = running.addresses[leader - 1], running.processes[leader - 1]
-    earlier, earlier_longest_s = await rate_of(address, asyncio.sleep(ALONE_S))
-    before = resident_bytes(process.pid)
-    attack = asyncio.ensure_future(apart(name, address))
-    watch = asyncio.ensure_future(highest(process.pid, attack))
-    beside, longest_s = await rate_of(address, asyncio.wait([attack]))
-    later, later_longest_s = await rate_of(address, asyncio.sleep(ALONE_S))
-    alone = (earlier + later) / 2
-    return {
-        "attack": name,
-        "mebibytes_before": before >> 20,
-        "mebibytes_at_most": await watch >> 20,
-        "writes_per_second_alone": round(alone, 1),
-        "writes_per_second_beside": round(beside, 1),
-        "beside_of_alone": round(beside / alone, 2),
-        "longest_write_alone_ms": round(max(earlier_longest_s, later_longest_s) * 1000),
-        "longest_write_beside_ms": round(longest_s * 1000),
-        "alive": process.poll() is None,
-    }
+    address, pid = running.addresses[leader - 1], running.processes[leader - 1].pid
+    writer = Writer(address)
+    writing = asyncio.ensure_future(writer.run())
+    await writer.rate_during(asyncio.sleep(plan.before_s))  # A replica that has just begun is slower.
+    rows = []
+    for name in plan.attacks:
+        before, longest_before_ms = await writer.rate_during(asyncio.sleep(plan.before_s))
+        memory_before, computed_before_s = resident_bytes(pid), computed_s(pid)
+        attack = asyncio.ensure_future(apart(name, address, plan.attack_s))
+        watch = asyncio.ensure_future(highest(pid, attack))
+        comes = asyncio.ensure_future(newcomer(address, plan.attack_s))
+        during, longest_during_ms = await writer.rate_during(asyncio.wait([attack]))
+        computed_during_s = computed_s(pid) - computed_before_s
+        after, longest_after_ms = await writer.rate_during(asyncio.sleep(plan.after_s))
+        rows.append(
+            {
+                "attack": name,
+                "mebibytes_before": memory_before // MIB,
+                "mebibytes_at_most": await watch // MIB,
+                "mebibytes_after": resident_bytes(pid) // MIB,
+                "writes_per_second_before": round(before, 1),
+                "writes_per_second_during": round(during, 1),
+                "writes_per_second_after": round(after, 1),
+                "kept": round(during / max(before, 0.1), 2),
+                "computed_s_during": round(computed_during_s, 2),
+                "newcomer_is_served": await comes,
+                "longest_write_ms": [longest_before_ms, longest_during_ms, longest_after_ms],
+                "alive": [process.poll() is None for process in running.processes],
+            }
+        )
+    assert not writing.done(), writing
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    return rows
 
 
-async def apart(name: str, address: str) -> None:
-    """Attack from a process of its own, with the lowest priority.
+async def newcomer(address: str, seconds: float) -> bool:
+    """Whether a client that comes in the middle of an attack is answered before it ends."""
+    await asyncio.sleep(seconds / 3)
+    request = LIST_OFFSETS.request.encode(ListOffsetsRequest(topic_partition=LOG, latest=True))
+    async with connection(address) as channel:
+        try:
+            await bytes_call(channel, LIST_OFFSETS.full_name)(request, timeout=seconds / 2, wait_for_ready=True)
+        except grpc.aio.AioRpcError:
+            return False
+    return True
+
+
+async def apart(name: str, address: str, seconds: float) -> None:
+    """Attack from a process of its own.
 
     So the honest writer shares neither an event loop nor, where it wants it, a core with what no attacker would run on
     the brokers' machine: what is measured is what the brokers have to do.
     """
-    words = (sys.executable, "-m", "benchmarks.hostile_clients", "attack", name, address)
-    await (await asyncio.create_subprocess_exec(*words)).wait()
+    words = (sys.executable, "-m", "benchmarks.attacks", name, address, str(seconds))
+    await (await asyncio.create_subprocess_exec(*words, cwd=ROOT)).wait()
 
 
 async def prepared(addresses: Sequence[str]) -> int:
-    """Create the topic, fill it, and return the id of who leads it."""
-    create = CREATE_TOPIC.request.encode(CreateTopicRequest(name=LOG.topic, partition_count=1, replication_factor=3))
-    records = encode_batch([bytes(BATCH_BYTES - 1000)]).data
+    """Create the topic, fill it, and return the number of who leads it, from 1."""
+    create = CREATE_TOPIC.request.encode(
+        CreateTopicRequest(name=LOG.topic, partition_count=1, replication_factor=len(addresses))
+    )
+    records = encode_batch([bytes(MIB - 1000)]).data
     write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=20_000, records=records)
     fill = PRODUCE.request.encode(ProduceRequests(requests=(write,)))
     filled = 0
-    for turn in range(600):
-        address = addresses[turn % len(addresses)]
-        async with connection(address) as channel:
+    for turn in range(START_TURNS):
+        number = turn % len(addresses)
+        async with connection(addresses[number]) as channel:
             with suppress(grpc.aio.AioRpcError):
-                if turn < 60:
+                if filled == 0:
                     await bytes_call(channel, CREATE_TOPIC.full_name)(create, timeout=5)
                 while filled < FILL_BATCHES:
                     answer = await bytes_call(channel, PRODUCE.full_name)(fill, timeout=20)
@@ -331,27 +206,49 @@ async def prepared(addresses: Sequence[str]) -> int:
                         break
                     filled += 1
                 else:
-                    return turn % len(addresses) + 1
+                    return number + 1
         await asyncio.sleep(0.2)
     raise TimeoutError("nobody leads the partition")
 
 
-async def _attack(name: str, address: str) -> None:
-    assert address.startswith("127.0.0.1:"), address
-    os.nice(19)
-    await ATTACKS[name](address)
+def broken_promises(row: dict[str, Any], *, in_time: bool = True) -> list[str]:
+    """What a row says that must not be; ``in_time`` counts how fast honest clients were, too."""
+    found = []
+    if not row["newcomer_is_served"]:
+        found.append("a client that came meanwhile was not served")
+    if not all(row["alive"]):
+        found.append(f"alive: {row['alive']}")
+    if row["mebibytes_at_most"] > MEMORY_BYTES_MAX // MIB:
+        found.append(f"{row['mebibytes_at_most']} MiB, more than {MEMORY_BYTES_MAX // MIB}")
+    if in_time and row["kept"] < KEPT_OF_THROUGHPUT:
+        found.append(f"{row['kept']:.0%} of the honest throughput, less than {KEPT_OF_THROUGHPUT:.0%}")
+    return found
 
 
-def main(names: list[str]) -> None:
-    """Run the attacks that are named, or all, each on a cluster of its own; ``attack NAME ADDRESS`` is one alone."""
-    if names[:1] == ["attack"]:
-        asyncio.run(_attack(*names[1:]))
-        return
-    for name in names or list(ATTACKS):
-        with brokers.running(3) as running:
-            sys.stdout.write(json.dumps(asyncio.run(measure(name, running))) + "\n")
-            sys.stdout.flush()
+def run(plan: Plan, *, with_limits: bool) -> list[dict[str, Any]]:
+    """Start a cluster, attack it, and end it; says each row at once."""
+    with brokers.running(plan.brokers, *(LIMITS if with_limits else ()), with_peer_listeners=True) as running:
+        rows = asyncio.run(measure(running, plan))
+    for row in rows:
+        row["broken_promises"] = broken_promises(row)
+        sys.stdout.write(f"limits {'on ' if with_limits else 'off'} {row}\n")
+    return rows
+
+
+def main() -> int:
+    """Measure with limits and without them, write down, and say what is broken with them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("attacks", nargs="*", help=f"by default all: {', '.join(ATTACKS)}")
+    parser.add_argument("--output", type=Path, help="where the figures are written, as well")
+    parser.add_argument("--no-unlimited", action="store_true", help="do not attack a cluster without limits, too")
+    options = parser.parse_args()
+    plan = Plan(attacks=options.attacks or tuple(ATTACKS))
+    limited = run(plan, with_limits=True)
+    unlimited = [] if options.no_unlimited else run(plan, with_limits=False)
+    if options.output is not None:
+        write_result(options.output, limits=LIMITS, limited=limited, unlimited=unlimited)
+    return 1 if any(row["broken_promises"] for row in limited) else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

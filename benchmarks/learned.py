@@ -15,6 +15,7 @@ import grpc.aio
 from benchmarks.extreme_messages import NEW_TOPICS, TOPIC_SETTINGS, entries, questions, records
 from replica.core.messages import DescribeClusterRequest, DescribeClusterResponse, DescribeReplicaRequest
 from replica.core.metadata.image import BrokerRegistration, TopicImage
+from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import TopicPartition
 from replica.rpc.codec import DESCRIBE_CLUSTER, DESCRIBE_REPLICA
@@ -129,6 +130,7 @@ class Learned:
             ("timestamp_ms", "unix_ms"): [0, now_ms, now_ms + 10**9],
             ("read_round", "session_id", "session_epoch"): [0, 1, 2],
             ("response_partition_limit",): [1, 2, 2000],
+            ("feature_level", "newest_feature_level"): [1, NEWEST_LEVEL, NEWEST_LEVEL + 1],
             ("address", "peer_address", "leader_address"): ["127.0.0.1:1", "127.0.0.1:2"],
             ("rack", "rack_id"): ["forged", "a"],
             ("principal",): ["User:forged", "User:*"],

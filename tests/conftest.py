@@ -73,7 +73,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-class ByFile(LoadGroupScheduling):
+class ByFile(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
     """A group stays on one worker, and so does the rest of a file: what it makes once is made once."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).parents[1] / "replica.toml"
 
 def page() -> str:
     """All settings, in the sections that ``replica start --help`` has."""
-    head = ("setting", "unit or kind", "default", "it may be", "what it does")
+    head = ("setting", "unit or kind", "default", "it may be", "what it does", "changed")
     named = {str(setting.name): setting for setting in settings()}
     tables = "".join(
         f"## {heading}\n\n{table(head, map(_row, settings_in))}" for heading, settings_in in _sections(named)
@@ -39,9 +39,10 @@ environment blanks separate its entries. Paths are relative to where the replica
 Whatever is no setting, has another type, or is outside of what the tables below say, is refused at start, and so are
 settings [that cannot work together](#settings-that-go-together).
 
-A replica reads its settings once, when it starts. To change one, restart the replicas one after another. The
-[settings of topics](topics.md) are changed while the cluster runs: the controller writes them to the metadata log
-(`replica topic alter`), and every broker goes by them as soon as it has read that.
+How a setting is changed (Kafka's update mode): `read-only` ones by restarting replicas one after another; `per-broker`
+ones while replicas run, of one broker or of all, and `cluster-wide` ones of all (`replica config set`). The controller
+writes them to the metadata log, and every replica goes by them as soon as it has read that, over what it was started
+with. The [settings of topics](topics.md) are changed likewise (`replica topic alter`).
 
 {tables}## A file of settings
 
@@ -63,7 +64,14 @@ def _sections(named: dict[str, Setting]) -> Iterator[tuple[str, list[Setting]]]:
 def _row(setting: Setting) -> tuple[str, ...]:
     held = ", ".join(str(value).lower() for value in setting.holds)
     default = "must be given" if setting.required else code(held)
-    return code(setting.key), prose(setting.unit), default, prose(setting.may_be), prose(setting.help or "")
+    return (
+        code(setting.key),
+        prose(setting.unit),
+        default,
+        prose(setting.may_be),
+        prose(setting.help or ""),
+        setting.mode,
+    )
 
 
 def _order(order: Order) -> tuple[str, ...]:

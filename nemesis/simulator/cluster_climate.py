@@ -26,7 +26,8 @@ class ClusterClimate:
     (``disk_losses``) a broker is out of service for a while, most times to come back with an empty disk, and who votes
     changes; so many times a minute (``reassignments``) somebody moves a partition, or gives a move another target, or
     cancels it. A ``passing_topic`` beside the others is created and deleted, again and again. So many times a minute
-    (``rot``) a cold batch of a partition rots on one disk, and so many times (``directory_losses``) the disk of one of
+    (``rot``) a cold batch of a partition rots on one disk, (``setting_changes``) somebody changes what brokers go by
+    while they run (such a cluster begins at the newest feature level), and (``directory_losses``) the disk of one of
     two log directories fails on a broker, which is restarted with it as it was, or with an empty one in its place.
     The rest are the settings of brokers and controllers, with Kafka's names.
     """
@@ -62,6 +63,7 @@ class ClusterClimate:
     rot: float = 0.0
     directory_losses: float = 0.0
     passing_topic: bool = False
+    setting_changes: float = 0.0
     metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
     metadata_log_max_snapshot_interval_ms: int = 3_600_000
 

@@ -26,7 +26,7 @@ from replica.voters import DIRECTORY_ID_BYTES, ReplicaKey, VoterSet, directory_i
 
 DATA = Path("/data")
 CLUSTER_ID = "simulated"
-LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_bytes_max=1 << 10)
+LOG_CONFIG = LogConfig(segment_bytes=2 << 10, index_interval_bytes=512, tail_bytes_max=5 << 10)
 """Small segments and a short tail in memory: a minute of a world must roll, and read from its disk."""
 OPEN_FILES_MAX = OPEN_MAX_LEAST
 """Fewer than there are segments: they are closed, and opened again."""

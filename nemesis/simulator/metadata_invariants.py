@@ -1,7 +1,8 @@
 """What must hold of the snapshots of a cluster's metadata, checked after every step of a simulated world.
 
 Owns the promises about what is written down of the metadata and read back: it is the fold of the whole committed log,
-under the name of a record that ends there, with the voters of then, and what is gone from a log is in a snapshot. That
+under the name of a record that ends there, with the voters of then, and what is gone from a log is in a snapshot; and
+that a replica goes by the settings that its metadata says. That
 an image is the committed one at its offset, however it was come by, ``partition_invariants`` judges. The reference is
 the fold record by record; a replica that begins with a snapshot never makes it.
 
@@ -19,12 +20,15 @@ from nemesis.simulator.voter_book import VoterBook, check_snapshot_voters
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core import events as ev
+from replica.core.dynamic_settings import numbers_of, settings_in_force, with_values
 from replica.core.log.recovered import StoredSnapshot
 from replica.core.metadata.encoding import records_of
 from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import MetadataRecord, RegisterBrokerRecord
 from replica.core.metadata.replay import METADATA_LOG
+from replica.core.metadata.resources import Configs, told_to
 from replica.core.metadata.snapshots import encode_image
+from replica.core.replica import Replica
 from replica.ids import Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
 
@@ -42,6 +46,8 @@ class MetadataInvariants(Observer):
         """What each committed batch has led to, by the id that a snapshot of it has."""
         self._looked: dict[ReplicaId, tuple[Offset, tuple[StoredSnapshot, ...]]] = {}
         """Log start and snapshots of each replica as they were looked at last."""
+        self._configs: dict[ReplicaId, Configs] = {}
+        """The settings of each replica's image as they were looked at last."""
         self._storing: dict[ReplicaId, fx.StoreSnapshot] = {}
         """The snapshot of each replica that is on its way."""
 
@@ -57,6 +63,7 @@ class MetadataInvariants(Observer):
         """What was written down is there again, or something older."""
         del torn_bytes
         self._looked.pop(node.replica_id, None)
+        self._configs.pop(node.replica_id, None)
         self._storing.pop(node.replica_id, None)
         recovered = node.recovered[METADATA_LOG]
         if recovered.snapshots and not node.disk.is_damaged:
@@ -80,11 +87,27 @@ class MetadataInvariants(Observer):
                 case _:
                     pass
         if node.core is not None and step.is_whole_of(METADATA_LOG):
+            self._check_settings(node.core)
             log = node.core.logs[METADATA_LOG]
             looked = (log.log.log_start_offset, log.snapshots)
             if looked != self._looked.get(node.replica_id):
                 self._looked[node.replica_id] = looked
                 self._check_log_start(node.replica_id, *looked)
+
+    def _check_settings(self, core: Replica) -> None:
+        """What a replica goes by follows from its image and its start alone: two with one image go by the same."""
+        configs, replica_id = core.metadata.image.configs, core.config.replica_id
+        if configs is self._configs.get(replica_id):
+            return
+        self._configs[replica_id] = configs
+        told = settings_in_force(numbers_of(core.config), told_to(configs, replica_id))
+        is_followed = core.settings == told
+        if core.broker is not None:
+            config = with_values(core.config.broker, told.values)
+            followed = [core.broker.config, *(partition.config for partition in core.broker.partitions.values())]
+            is_followed &= all(each == config for each in followed)
+        if not is_followed:
+            _convict("settings-in-force", f"replica {replica_id} goes by other settings than its metadata says: {told}")
 
     def _check_content(self, replica_id: ReplicaId, snapshot_id: SnapshotId, data: bytes) -> None:
         """A snapshot is what the committed log leads to, under its own name: all of it, and in one form."""

@@ -34,6 +34,7 @@ from replica.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.replica import Replica
 from replica.core.rules import Rules
@@ -303,6 +304,7 @@ class World:
                 identity=self._identity(node, opened),
                 broker=self._broker,
                 controller=None if cluster is None else cluster.controller_config,
+                initial_level=NEWEST_LEVEL if cluster is not None and cluster.setting_changes else FIRST_LEVEL,
             ),
             logs=opened.recovered,
             random=Random(f"{self._seed} core {node.replica_id} {node.incarnation}"),

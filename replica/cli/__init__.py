@@ -5,11 +5,13 @@
 
 - ``cluster`` asks each replica for itself, ``quorum`` for its voters, which ``voters`` changes;
 - ``top``, by ``top_rows``, watches all of them by their metrics;
-- ``topic``, with ``topic_reassign`` and ``topic_waiting``, is what administrators ask for;
+- ``topic``, with ``topic_reassign``, ``topic_waiting``, ``topic_backup`` and ``replace_broker``, is what administrators
+  ask for;
 - ``acl`` is who may do what, ``features`` what the cluster may write;
 - ``config_cluster`` is settings of running brokers, and quotas of users;
 - ``records``, by ``lines``, writes and reads topics;
-- ``kv``, with ``kv_reads``, ``kv_txn`` and ``kv_lease``, is the key-value store; ``kv_options`` is what these share.
+- ``kv``, with ``kv_reads``, ``kv_txn`` and ``kv_lease``, is the key-value store; ``kv_options`` is what these share;
+- ``group`` backs up the state of any machine.
 
 ``access`` has the options of ``start`` about who may do what, ``tls`` those of all commands about who one is.
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 @click.command(
     "format",
-    epilog=example("replica format --data-dir data/1 --cluster-id demo --replica-id 1 --standalone"),
+    epilog=example(
+        "replica format --data-dir data/1 --cluster-id demo --replica-id 1 --standalone",
+        "replica format --data-dir new/1 --cluster-id new --replica-id 1 --standalone --from-backup kv.backup",
+    ),
 )
 @click.option(
     "--data-dir", required=True, type=click.Path(path_type=Path), envvar="REPLICA_DATA_DIR", help="Missing or empty."
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     "--from-backup",
     "backups",
     multiple=True,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path),
     help="Begin a group as it is in this file, by `replica group backup`; once per group, the same on every voter.",
 )
 def format_data_directory(
@@ -90,7 +93,7 @@ def format_data_directory(
     for backup in restored:
         click.echo(
             f"group {backup.group} begins at offset {backup.end_offset}, as it was in cluster {backup.cluster_id}; "
-            f"start with --group {backup.group}={backup.machine.partition(' ')[0]}"
+            f"start with --group {backup.group}={backup.machine}"
         )
 
 

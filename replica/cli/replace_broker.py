@@ -96,8 +96,8 @@ class _Checked:
         lost = sum(row.would_be_lost for row in self.partitions)
         if lost:
             click.echo(
-                f"refused: the broker has the last copy of {lost} partitions; --accept-last-copies moves them all the "
-                "same if it runs, and it must not stop before that is done"
+                f"refused: it has the last copy of {lost} partitions; --accept-last-copies moves them, if it runs "
+                "until that is done"
             )
 
 

@@ -167,7 +167,9 @@ def _number(name: str, default: int) -> Setting:
 def _limit(name: str) -> Setting:
     """A number that there is none of unless it is given."""
     number = NUMBERS[name.replace("-", "_")]
-    return _setting(name, type=click.IntRange(number.least, number.most), unit=number.unit, help=number.says)
+    return _setting(
+        name, type=click.IntRange(number.least, number.most), unit=number.unit, mode=number.mode, help=number.says
+    )
 
 
 def _text(name: str, says: str) -> Setting:
@@ -276,6 +278,7 @@ def _server_numbers() -> list[Setting]:
         _number("producer-ids-per-hour", 4000),
         _number("connections-max", CONNECTIONS_MAX),
         _limit("connections-per-address-max"),
+        _limit("memory-bytes-max"),
         _limit("producer-byte-rate"),
         _limit("consumer-byte-rate"),
         _limit("request-rate"),

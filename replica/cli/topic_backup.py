@@ -53,33 +53,10 @@ def topic_backup(name: str, folder: Path, bootstrap: tuple[str, ...], timeout_ms
     --timeout-ms.
     """
 
-    async def copy(admin: Admin, view: ClusterView) -> TopicBackup:
-        from replica.client.copying import BatchReader
-
-        described = await admin.describe_cluster([name])
-        image = await admin.describe_topic(name)
-        reader = BatchReader(view, image.topic_id)
-        before = _found(folder, image)
-
-        async def copy_one(number: int) -> PartitionBackup:
-            known = None if before is None else before.partitions[number : number + 1]
-            return await _copy_partition(reader, folder, image, number, known[0] if known else None)
-
-        return TopicBackup(
-            topic=name,
-            topic_id=image.topic_id,
-            cluster_id=described.cluster_id,
-            release=release(),
-            taken_ms=view.clock.since_1970_ms(),
-            configs=dict(sorted(image.configs.items())),
-            partitions=tuple(await _each(copy_one, sorted(image.partitions))),
-        )
-
-    from replica.storage.topic_backup import TopicBackup, write_manifest
-
     before = _of_storage(lambda: _manifest_of(folder))
-    made = _of_storage(lambda: _with_view(bootstrap, timeout_ms, copy))
-    _of_storage(lambda: write_manifest(folder, made))
+    made = _of_storage(
+        lambda: _with_view(bootstrap, timeout_ms, lambda admin, view: copy_topic(admin, view, name, folder))
+    )
     known = {} if before is None else {one.partition: one.end_offset for one in before.partitions}
     for one in made.partitions:
         added = one.end_offset - known.get(one.partition, one.base_offset)
@@ -88,7 +65,7 @@ def topic_backup(name: str, folder: Path, bootstrap: tuple[str, ...], timeout_ms
 
 
 @click.command("restore", epilog=example("replica topic restore backups/orders --topic orders-again"))
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--topic", "name", metavar="NAME", help="What it is to be called; as it was, without.")
 @click.option("--replication-factor", type=click.IntRange(min=1), help="Replicas per partition.")
 @bootstrap_option
@@ -105,39 +82,90 @@ def topic_restore(
     backup = _of_storage(lambda: _whole(folder))
     wanted = backup.topic if name is None else name
 
-    async def restore(admin: Admin, view: ClusterView) -> None:
-        from replica.client.copying import BatchWriter
-        from replica.ids import TopicPartition
-        from replica.storage.topic_backup import read_partition
-
-        await admin.create_topic(
-            wanted,
-            partition_count=len(backup.partitions),
-            replication_factor=replication_factor,
-            configs={**backup.configs, **WHILE_RESTORED},
+    _of_storage(
+        lambda: _with_view(
+            bootstrap,
+            timeout_ms,
+            lambda admin, view: restore_topic(admin, view, folder, backup, wanted, replication_factor),
         )
-        await view.wait_topic(wanted, view.deadline())
-        writer = BatchWriter(view)
-
-        async def write_one(one: PartitionBackup) -> None:
-            partition = TopicPartition(wanted, one.partition)
-            await writer.write(partition, read_partition(folder, backup, one))
-            if one.start_offset > one.base_offset:
-                await admin.delete_records({partition: one.start_offset - one.base_offset})
-
-        await _each(write_one, backup.partitions)
-        await admin.alter_topic(wanted, {setting: backup.configs.get(setting) for setting in WHILE_RESTORED})
-
-    from replica.storage import StorageError
-
-    try:
-        _with_view(bootstrap, timeout_ms, restore)
-    except StorageError as error:
-        raise click.ClickException(f"{error}; {wanted} is not whole: delete it") from error
+    )
     for one in backup.partitions:
         shift = f"; offsets are smaller by {one.base_offset} than before" if one.base_offset else ""
         click.echo(f"{wanted}-{one.partition}: {one.end_offset - one.start_offset} records{shift}")
     click.echo(f"restored {wanted}, as it was in cluster {backup.cluster_id} at {time_of(backup.taken_ms)}")
+
+
+# --- the steps ------------------------------------------------------------------------------------------------------
+
+
+async def copy_topic(admin: Admin, view: ClusterView, name: str, folder: Path) -> TopicBackup:
+    """Add what is committed now to the folder. Raises ClientError, StorageError, ClickException."""
+    from replica.client.copying import BatchReader
+    from replica.storage.topic_backup import TopicBackup, write_manifest
+
+    described, image = await admin.describe_cluster([name]), await admin.describe_topic(name)
+    reader, before = BatchReader(view, image.topic_id), _found(folder, image)
+
+    async def copy_one(number: int) -> PartitionBackup:
+        known = () if before is None else before.partitions[number : number + 1]
+        return await _copy_partition(reader, folder, image, number, known[0] if known else None)
+
+    made = TopicBackup(
+        topic=name,
+        topic_id=image.topic_id,
+        cluster_id=described.cluster_id,
+        release=release(),
+        taken_ms=view.clock.since_1970_ms(),
+        configs=dict(sorted(image.configs.items())),
+        partitions=tuple(await _each(copy_one, sorted(image.partitions))),
+    )
+    write_manifest(folder, made)
+    return made
+
+
+async def restore_topic(
+    admin: Admin, view: ClusterView, folder: Path, backup: TopicBackup, name: str, replication_factor: int | None
+) -> None:
+    """Create the topic and write all records. Raises ClickException, which says where the topic is not whole."""
+    from replica.client.failures import AdminError, ClientError
+    from replica.errors import ErrorCode
+    from replica.storage import StorageError
+
+    try:
+        await admin.create_topic(
+            name,
+            partition_count=len(backup.partitions),
+            replication_factor=replication_factor,
+            configs={**backup.configs, **WHILE_RESTORED},
+        )
+    except AdminError as error:
+        if error.error is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        raise click.ClickException(
+            f"{name} exists already; choose another name with --topic, or delete it if an interrupted restore left it"
+        ) from error
+    try:
+        await _fill(admin, view, folder, backup, name)
+    except (ClientError, StorageError) as error:
+        raise click.ClickException(f"{error}; {name} is not whole: delete it, and begin again") from error
+
+
+async def _fill(admin: Admin, view: ClusterView, folder: Path, backup: TopicBackup, name: str) -> None:
+    from replica.client.copying import BatchWriter
+    from replica.ids import TopicPartition
+    from replica.storage.topic_backup import read_partition
+
+    await view.wait_topic(name, view.deadline())
+    writer = BatchWriter(view)
+
+    async def write_one(one: PartitionBackup) -> None:
+        partition = TopicPartition(name, one.partition)
+        await writer.write(partition, read_partition(folder, backup, one))
+        if one.start_offset > one.base_offset:
+            await admin.delete_records({partition: one.start_offset - one.base_offset})
+
+    await _each(write_one, backup.partitions)
+    await admin.alter_topic(name, {setting: backup.configs.get(setting) for setting in WHILE_RESTORED})
 
 
 # --- the folder -----------------------------------------------------------------------------------------------------
@@ -186,6 +214,8 @@ async def _copy_partition(
     async for batch in reader.batches(name, before.end_offset, end, before.last_epoch):
         writer.append(batch)
     segment = writer.finish()
+    if segment is not None and before.segments and segment.base_offset != before.end_offset:
+        raise click.ClickException(f"{name} has no batch that begins at {before.end_offset}, where the back-up ends")
     return PartitionBackup(
         partition=number,
         start_offset=before.start_offset,

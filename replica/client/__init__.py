@@ -11,6 +11,7 @@ until somebody answers, and ``leader_calls`` finds who leads a partition; on the
   call ``arrow_columns``, ``feeding`` (who goes where) and ``many`` (one outcome for all);
 - ``consumer``: ``consumer_config``, ``reading`` (a position and whether the log still agrees with it, values in and
   out), ``polled`` (records as columns) and ``arrow_records``, ``fetcher`` (who brings records);
+- ``copying``: whole batches out of a partition and into one, and ``replacing``: one broker in the place of another;
 - ``sync``: the first three for scripts, by plain calls;
 - ``groups``: replicated state machines, the key-value store among them.
 """

@@ -149,10 +149,11 @@ class BatchWriter:
         assert answer.producer_id is not None, answer
         assert answer.producer_epoch is not None, answer
         producer = ProducerIdentity(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
-        numbered, end_offset = _numbered(batches, producer), Offset(0)
-        while window := list(islice(numbered, PRODUCER_BATCHES_KEPT)):
+        numbered, end_offset, count = _numbered(batches, producer), Offset(0), 1
+        while window := list(islice(numbered, count)):
             await self._settle(name, window)
-            end_offset = window[-1].end_offset
+            # The first goes alone: of a producer that it does not know yet, a leader takes any batch.
+            end_offset, count = window[-1].end_offset, PRODUCER_BATCHES_KEPT
         return end_offset
 
     async def _settle(self, name: TopicPartition, window: list[RecordBatch]) -> None:
@@ -199,7 +200,7 @@ class BatchWriter:
             return self._leaders.on_error(name, answer.error, answer.current_leader, f"broker {leader.leader_id}")
         if answer.base_offset != batch.base_offset:
             where = f"what belongs to offset {batch.base_offset} stands at {answer.base_offset}"
-            return Failed(reason=f"{name}: somebody else writes to it; {where}", is_final=True)
+            return Failed(reason=f"{name}: somebody else writes to it: {where}", is_final=True)
         return None
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from replica.core import messages as m
 from replica.core.config import ReplicaConfig
 from replica.core.controller.controller import CONTROLLER_REQUESTS
+from replica.core.dynamic_settings import NOTHING_SAID, DynamicSettings
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, Send
 from replica.core.events import (
@@ -162,6 +163,11 @@ class Replica:
     def groups(self) -> Mapping[TopicPartition, Group]:
         """The groups that this replica hosts, to look at between steps."""
         return self._groups
+
+    @property
+    def settings(self) -> DynamicSettings:
+        """What the metadata says of this replica's settings, as far as it is applied here."""
+        return NOTHING_SAID if self._member is None else self._member.settings
 
     @property
     def deadline_ms(self) -> int | None:

@@ -41,6 +41,8 @@ CALLS_MAX = 1_000_000
 DAY_MS = 24 * 3_600_000
 STOPPING_MS_MAX = 60_000
 ANSWERS_BYTES_MAX = 1 << 40
+MEMORY_BYTES_MIN = 128 << 20
+"""What a replica has at least, and some requests."""
 SEGMENT_BYTES_MIN = 1 << 10
 SEGMENT_BYTES_MAX = 1 << 30
 REQUEST_OVERHEAD_BYTES = 64 << 10
@@ -85,6 +87,12 @@ _SERVER: Mapping[str, Number] = {
     "connections_max": Number("connections", "Take no more connections at once, at each listener.", 1, CALLS_MAX),
     "connections_per_address_max": Number(
         "connections", "Let clients of one address have no more connections at a listener.", 1, CALLS_MAX
+    ),
+    "memory_bytes_max": Number(
+        "bytes",
+        "With more memory than this give up requests that are not complete.",
+        MEMORY_BYTES_MIN,
+        ANSWERS_BYTES_MAX,
     ),
     "producer_byte_rate": Number(
         "bytes/s",

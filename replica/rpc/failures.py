@@ -23,6 +23,12 @@ class MalformedRequestError(NotAppliedError):
     error = ErrorCode.INVALID_REQUEST
 
 
+class UnknownRequestError(MalformedRequestError):
+    """The other side knows no such request: it runs an older release. To repeat it is in vain."""
+
+    error = ErrorCode.UNSUPPORTED_VERSION
+
+
 class DeniedError(MalformedRequestError):
     """The other side takes no such request of whoever this is, by certificate or token. To repeat it is in vain."""
 

@@ -27,7 +27,14 @@ from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
 from replica.rpc.codec import MalformedMessageError, method_of
-from replica.rpc.failures import DeniedError, MalformedRequestError, NotAppliedError, RefusedError, TransportError
+from replica.rpc.failures import (
+    DeniedError,
+    MalformedRequestError,
+    NotAppliedError,
+    RefusedError,
+    TransportError,
+    UnknownRequestError,
+)
 from replica.rpc.gathering import Gathering
 from replica.rpc.tls import TlsError, TlsFiles, Token
 
@@ -41,6 +48,7 @@ __all__ = [
     "NotAppliedError",
     "RefusedError",
     "TransportError",
+    "UnknownRequestError",
 ]
 
 NOT_APPLIED_KEY = "highwater-not-applied"
@@ -63,6 +71,9 @@ _IN_VAIN: Mapping[grpc.StatusCode, type[NotAppliedError]] = {
 }
 """What a refusal at the door says that another attempt would only hear again."""
 
+_UNKNOWN = "Method not found!"
+"""What gRPC itself says of a method that the other side does not have."""
+
 _TOO_LARGE = "SERVER: Received message larger than max"
 """What gRPC itself says of a request that it has not even collected. There is no mark with it."""
 
@@ -83,7 +94,7 @@ class _Peer:
 
     def __init__(self, address: str, ping_ms: int, tls: TlsFiles | None) -> None:
         self.address = address
-        options = channel_options(ping_ms=ping_ms)
+        options = channel_options(ping_ms=ping_ms, with_tls=tls is not None)
         if tls is None:
             self.channel = grpc.aio.insecure_channel(address, options=options)
         else:
@@ -296,6 +307,8 @@ def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> Transport
     message = f"replica {replica_id}: {error.code().name}: {error.details()}"
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
         return MalformedRequestError(message)
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED and error.details() == _UNKNOWN:
+        return UnknownRequestError(f"replica {replica_id} knows no such request: it runs an older release")
     if not any(key == NOT_APPLIED_KEY for key, _ in error.trailing_metadata()):
         return TransportError(message)
     return _IN_VAIN.get(error.code(), NotAppliedError)(message)

@@ -15,7 +15,6 @@ from structlog.typing import FilteringBoundLogger
 from replica.core.effects import ApplySettings
 from replica.server.housekeeping import Housekeeping
 from replica.server.log_lines import set_level
-from replica.server.observer import ReplicaObserver
 from replica.server.options import ServerOptions
 from replica.server.service import ReplicaService, ServiceLimits
 from replica.storage import LogConfig
@@ -29,6 +28,12 @@ class Storage(Protocol):
         """What all logs go by."""
 
 
+class Lines(Protocol):
+    """Whoever writes a line for each step, or does not."""
+
+    with_steps: bool
+
+
 class LiveSettings:
     """``options`` are those of the start, with what the metadata log says over them. For the event loop."""
 
@@ -39,7 +44,7 @@ class LiveSettings:
         service: ReplicaService,
         house: Housekeeping,
         storage: Storage,
-        observer: ReplicaObserver,
+        observer: Lines,
         logger: FilteringBoundLogger,
     ) -> None:
         self.options = options

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from replica.server.driver import Driver
 from replica.server.load_metrics import Held
 from replica.server.service import ReplicaService
+from replica.storage.tail import Tails
 
 
 class ReplicaLoad:
     """The load of one process, as a ``Load``."""
 
-    def __init__(self, driver: Driver, service: ReplicaService) -> None:
+    def __init__(self, driver: Driver, service: ReplicaService, tails: Tails) -> None:
         self._driver = driver
         self._service = service
+        self._tails = tails
 
     @property
     def lane_depths(self) -> Mapping[str, int]:
@@ -41,4 +43,5 @@ class ReplicaLoad:
         return {
             "answers": Held(now_bytes=service.answer_bytes, max_bytes=service.limits.answer_bytes_max),
             "lanes": Held(now_bytes=driver.performer.waiting_bytes, max_bytes=driver.waiting_bytes_max),
+            "tails": Held(now_bytes=self._tails.total_bytes),
         }

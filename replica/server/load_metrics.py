@@ -1,7 +1,7 @@
 """What a replica has under way, as metrics: work that waits for a disk, calls without an answer, memory by purpose.
 
-Owns what of it is shown, and reads it at the moment of the scrape. The allocator and what the logs themselves keep are
-in the resident memory of the process alone.
+Owns what of it is shown, and reads it at the moment of the scrape. What the allocator keeps, and the logs beside their
+tails, is in the resident memory of the process alone.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from prometheus_client.metrics_core import Metric
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """What one purpose has of the memory, and the most that it may have before something is refused."""
+    """What one purpose has of the memory, and the most that it may have before something is refused, if anything is."""
 
     now_bytes: int
-    max_bytes: int
+    max_bytes: int | None = None
 
 
 class Load(Protocol):
@@ -57,7 +57,8 @@ class LoadCollector:
             depths.add_metric([effect], depth)
         held = GaugeMetricFamily(
             "replica_memory_bytes",
-            "What is held for `answers` that connections have not taken, and for `lanes`: batches to be appended.",
+            "What is held for `answers` that connections have not taken, for `lanes`: batches to be appended, and for "
+            "`tails`: the newest batches of each log.",
             labels=["purpose"],
         )
         most = GaugeMetricFamily(
@@ -65,7 +66,8 @@ class LoadCollector:
         )
         for purpose, memory in self._load.memory.items():
             held.add_metric([purpose], memory.now_bytes)
-            most.add_metric([purpose], memory.max_bytes)
+            if memory.max_bytes is not None:
+                most.add_metric([purpose], memory.max_bytes)
         flushes = GaugeMetricFamily(
             "replica_flushes_pending", "Logs with a flush that runs or is in line.", value=self._load.flushes_pending
         )

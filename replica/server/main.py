@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from random import Random
@@ -54,6 +54,7 @@ from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
 from replica.server.loop_delay import LoopDelay
 from replica.server.memory import freeze_what_is_there, keep_free_memory
+from replica.server.memory_limit import MemoryLimit
 from replica.server.metrics import Metrics
 from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
@@ -214,21 +215,10 @@ class ReplicaProcess:
             apply_settings=self._apply_settings,
         )
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
-        self._service = ReplicaService(
-            call=self._driver.call if tracing is None else tracing.calling(self._driver.call),
-            call_of_replica=self._serve_replica,
-            addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
-            logger=self._logger,
-            limits=service_limits(options),
-            counts=self._metrics.requests,
-            now_ms=clocks.monotonic_ms,
-            authorizer=options.access.authorizer(self._core, options.groups, self._logger),
-            throttle=Throttle(
-                Quotas(lambda: self._settings.limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms
-            ),
-        )
+        call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
+        self._service = self._make_service(call, addresses, clocks)
         self._connection_limit: ConnectionLimit | None = None
-        self._metrics.watch(ReplicaLoad(self._driver, self._service))
+        self._metrics.watch(ReplicaLoad(self._driver, self._service, storage.directory.tails))
         self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
         self._settings = LiveSettings(
             options=options,
@@ -242,6 +232,24 @@ class ReplicaProcess:
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
             self._servers.append(("--peer-listen", options.peer_listen, self._make_server(with_peers=True)))
+
+    def _make_service(
+        self, call: Callable[[Request], Awaitable[Response]], addresses: AddressTable, clocks: Clocks
+    ) -> ReplicaService:
+        """Make what serves the RPCs of clients by ``call``, and those of replicas."""
+        return ReplicaService(
+            call=call,
+            call_of_replica=self._serve_replica,
+            addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
+            logger=self._logger,
+            limits=service_limits(self._options),
+            counts=self._metrics.requests,
+            now_ms=clocks.monotonic_ms,
+            authorizer=self._options.access.authorizer(self._core, self._options.groups, self._logger),
+            throttle=Throttle(
+                Quotas(lambda: self._settings.limits), counts=self._metrics.requests, now_ms=clocks.monotonic_ms
+            ),
+        )
 
     def _make_core(self, rules: Rules, groups: Mapping[TopicPartition, AppliedLog]) -> Replica:
         """Make the core of the replica whose disk this is."""
@@ -384,6 +392,8 @@ class ReplicaProcess:
         ongoing = [self._keep_house(), self._health.run(), loop_delay.run()]
         if self._connection_limit is not None:
             ongoing.append(self._connection_limit.run())
+        if (most := self._options.memory_bytes_max) is not None:
+            ongoing.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams).run())
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:

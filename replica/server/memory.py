@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import resource
+from pathlib import Path
+
+STATM = Path("/proc/self/statm")
 
 YOUNG_OBJECTS_MAX = 10_000
 """How many objects are made until garbage in circles is looked for. Python's default of 700 is reached several times in
@@ -26,6 +30,21 @@ def keep_free_memory() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
         mallopt(_M_MMAP_THRESHOLD, ALLOCATED_APART_BYTES_MIN)
+
+
+def give_back_free_memory() -> None:
+    """Have the C library give all free memory back to the kernel, if it is glibc."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)
+
+
+def resident_bytes() -> int:
+    """The memory that this process has now; 0 where the system does not tell."""
+    try:
+        return int(STATM.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def freeze_what_is_there() -> None:

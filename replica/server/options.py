@@ -56,7 +56,8 @@ class ServerOptions:
     producers one address may be, ``connections_per_address_max`` how many connections it may have; the rates are what
     each identity may have in a second. ``request_bytes_max`` is how large a request may be,
     ``connection_answer_bytes_max`` and ``answer_bytes_max`` what answers to clients may hold that were not taken yet,
-    of one connection and of all.
+    of one connection and of all. With more memory than
+    ``memory_bytes_max`` requests that are not complete are given up.
     With ``tls`` all listeners serve by TLS alone, and other replicas are dialled by it; unless ``tls_client_auth`` is
     false, nobody gets in who has no certificate that is believed, and where other replicas have a listener of their
     own, they always need one. ``access`` says who may do what. Partitions are put into ``log_dirs``, if there are any,
@@ -90,6 +91,7 @@ class ServerOptions:
     connections_max: int = CONNECTIONS_MAX
     request_bytes_max: int = REQUEST_BYTES_MAX
     connections_per_address_max: int | None = None
+    memory_bytes_max: int | None = None
     producer_byte_rate: int | None = None
     consumer_byte_rate: int | None = None
     request_rate: int | None = None

@@ -8,6 +8,7 @@ Owns no protocol rule: what can be expressed as an error code in a response is t
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ from replica.server.callers import Caller, by_certificate
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.histogram import Histogram
+from replica.server.memory_limit import BUDGET as MEMORY
+from replica.server.memory_limit import to_end
 from replica.server.producer_quota import ProducerQuota
 from replica.server.refusal_lines import RefusalLines
 from replica.server.refusal_pace import RefusalPace
@@ -85,6 +88,9 @@ _OF_REPLICAS = QuorumPeerRequest | BrokerRequest | ReadIndexRequest
 _OF_BOTH = FetchRequest | ListOffsetsRequest | FetchSnapshotRequest
 """What clients ask as well: without a replica id."""
 
+_OF_RECORDS = FetchRequest | DumpLogRequest | FetchSnapshotRequest
+"""What says how much it wants: no more is read than its answer may hold."""
+
 _PACED = frozenset(
     {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
 )
@@ -108,11 +114,15 @@ class ServiceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """A call that ends with a status instead of a response; ``not_applied`` if certainly nothing was done for it."""
+    """A call that ends with a status instead of a response; ``not_applied`` if certainly nothing was done for it.
+
+    One that is refused for what is in it counts like a ``call`` of its identity that was served.
+    """
 
     code: grpc.StatusCode
     reason: str
     not_applied: bool
+    call: ThrottledCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,13 @@ class _Late:
 
     response: Response | ProduceResponses
     call: ThrottledCall
+
+
+_OVER_MEMORY = _Refusal(
+    code=grpc.StatusCode.RESOURCE_EXHAUSTED,
+    reason=f"{MEMORY}: this replica has no memory for requests that are not complete; send them again later",
+    not_applied=True,
+)
 
 
 class ReplicaService:
@@ -159,7 +176,9 @@ class ReplicaService:
         self._authorizer = authorizer
         self._throttle = throttle
         self._client_calls = 0
-        self._idle_streams: set[asyncio.Task[Any]] = set()
+        self._idle_streams: dict[asyncio.Task[Any], str] = {}
+        """Those that wait for a request, and by which connection."""
+        self._over_memory: set[asyncio.Task[Any]] = set()
         self._is_ending = False
 
     def configure(self, limits: ServiceLimits) -> None:
@@ -210,6 +229,8 @@ class ReplicaService:
                 encoded = method.response.encode(refusal.response)
                 await context.write(await self._delayed(method, refusal.response, encoded, refusal.call))
             elif refusal is not None:
+                if refusal.call is not None and self._throttle is not None:
+                    await self._throttle.end(refusal.call, 0)
                 if refusal.code in _PACED:
                     await self._pace.wait_turn(context.peer())
                 await _abort(refusal, context)
@@ -220,16 +241,29 @@ class ReplicaService:
         Where this side ends it the status is OK: a caller that makes one call a stream may have had its answer, and
         takes it for good only with that status. One that has just made another call does not know what became of it.
         """
-        self._idle_streams.add(stream)
+        self._idle_streams[stream] = context.peer()
         try:
             message = None if self._is_ending else await context.read()
         except asyncio.CancelledError:
+            if stream in self._over_memory:
+                self._over_memory.discard(stream)
+                await _abort(_OVER_MEMORY, context)
             if not self._is_ending:
                 raise
             return None
         finally:
-            self._idle_streams.discard(stream)
+            del self._idle_streams[stream]
         return message if isinstance(message, bytes) else None
+
+    def end_waiting_streams(self) -> None:
+        """End streams that wait for a request, for want of memory: what has come of it is given up."""
+        ended = to_end(Counter(self._idle_streams.values()))
+        streams = [stream for stream, connection in self._idle_streams.items() if connection in ended]
+        self._counts.over_budget[MEMORY] += len(streams)
+        self._lines.warn(error=MEMORY, connections=", ".join(sorted(ended)[:10]))
+        for stream in streams:
+            self._over_memory.add(stream)
+            stream.cancel()
 
     def end_idle_streams(self) -> None:
         """Serve what is inside to its end, and nothing after that: the server is about to stop."""
@@ -250,12 +284,13 @@ class ReplicaService:
         try:
             request = method.request.decode(encoded)
         except MalformedMessageError as error:
-            reason = f"malformed {method.rpc}: {error}"
-            return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason)
+            call, reason = self._counted(method.rpc, caller, encoded), f"malformed {method.rpc}: {error}"
+            return self._refused(method.rpc, context, grpc.StatusCode.INVALID_ARGUMENT, reason, call)
         if is_from_replica(request):
             if not with_peers:
+                call = self._counted(method.rpc, caller, encoded)
                 reason = f"{method.rpc} of a replica is served at its --peer-listen"
-                return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason)
+                return self._refused(method.rpc, context, grpc.StatusCode.UNIMPLEMENTED, reason, call)
             why_not = None if self._authorizer is None else self._authorizer.why_not_replica(request, caller)
             if why_not is not None:
                 return _Refusal(code=grpc.StatusCode.PERMISSION_DENIED, reason=why_not, not_applied=True)
@@ -264,12 +299,11 @@ class ReplicaService:
         refusal = self._full(method.rpc, context)
         if refusal is not None:
             return refusal
-        throttled, calls = None, len(request.requests) if isinstance(request, ProduceRequests) else 1
-        if caller is not None and self._throttle is not None and self._throttle.is_on:
-            throttled = self._throttle.begin(method.rpc, caller, request_bytes=len(encoded), calls=calls)
-            if throttled.refused_by is not None:
-                response = self._completed(method.rpc, refusal_of(request, throttled), context)
-                return _Late(response=response, call=throttled)
+        calls = len(request.requests) if isinstance(request, ProduceRequests) else 1
+        throttled = self._counted(method.rpc, caller, encoded, calls)
+        if throttled is not None and throttled.refused_by is not None:
+            response = self._completed(method.rpc, refusal_of(request, throttled), context)
+            return _Late(response=response, call=throttled)
         self._client_calls += calls
         took = self._counts.of_clients[method.rpc]
         try:
@@ -283,6 +317,12 @@ class ReplicaService:
             return self._over_budget(method.rpc, context, error)
         finally:
             self._client_calls -= calls
+
+    def _counted(self, rpc: str, caller: Caller | None, encoded: bytes, calls: int = 1) -> ThrottledCall | None:
+        """Count a call of a client for its quotas, where anybody has some."""
+        if caller is None or self._throttle is None or not self._throttle.is_on:
+            return None
+        return self._throttle.begin(rpc, caller, request_bytes=len(encoded), calls=calls)
 
     async def _answer(
         self,
@@ -330,9 +370,9 @@ class ReplicaService:
 
         Raises OverBudgetError.
         """
-        wants_bytes = request.max_bytes if isinstance(request, FetchRequest | DumpLogRequest) else 0
+        wants_bytes = request.max_bytes if isinstance(request, _OF_RECORDS) else 0
         place = self._answers.admit(context.peer(), wants_bytes=wants_bytes)
-        if isinstance(request, FetchRequest | DumpLogRequest) and wants_bytes > 0:
+        if isinstance(request, _OF_RECORDS) and wants_bytes > 0:
             request = replace(request, max_bytes=min(wants_bytes, place.size_bytes))
         try:
             yield place, request
@@ -395,11 +435,18 @@ class ReplicaService:
         self._counts.over_budget[error.budget] += 1
         return self._refused(rpc, context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{error.budget}: {error}")
 
-    def _refused(self, rpc: str, context: _CLIENTS_CONTEXT, code: grpc.StatusCode, reason: str) -> _Refusal:
+    def _refused(
+        self,
+        rpc: str,
+        context: _CLIENTS_CONTEXT,
+        code: grpc.StatusCode,
+        reason: str,
+        call: ThrottledCall | None = None,
+    ) -> _Refusal:
         """Log and count that a call ends with a status at the door, before anything was done for it."""
         self._counts.on_errors(rpc, (code.name,))
         self._lines.warn(rpc=rpc, peer=context.peer(), error=code.name, reason=reason)
-        return _Refusal(code=code, reason=reason, not_applied=True)
+        return _Refusal(code=code, reason=reason, not_applied=True, call=call)
 
 
 async def _abort(refusal: _Refusal, context: _CLIENTS_CONTEXT) -> NoReturn:

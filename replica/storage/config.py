@@ -14,8 +14,8 @@ class LogConfig:
 
     ``segment_bytes``: a new segment begins before a batch that would make the current one longer. Another number may be
     set while logs are open, and the next batch goes by it; everything else stays.
-    ``index_interval_bytes``: the distance of index entries. ``tail_bytes_max``: how much of the newest data stays in
-    memory for readers that keep up. ``batch_bytes_max``: a longer batch is never written, and taken for damage when
+    ``index_interval_bytes``: the distance of index entries. ``tail_bytes_max``: what the newest batches may take of the
+    memory, for readers that keep up. ``batch_bytes_max``: a longer batch is never written, and taken for damage when
     found. ``quorum_state_required``: a log with records but without a quorum-state file is refused, because its replica
     has voted and forgotten; off for logs whose leaders are appointed.
     """

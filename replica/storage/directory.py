@@ -28,7 +28,7 @@ from replica.storage.errors import (
     NotFormattedError,
     StorageError,
 )
-from replica.storage.files import OS_FILES, Files, Handle, remove_durably
+from replica.storage.files import OS_FILES, Files, Handle, make_directory, remove_durably
 from replica.storage.group_backup import GroupBackup, restore_log
 from replica.storage.late_files import LateFiles
 from replica.storage.log_directories import is_named, is_topic, make_partition, partitions_in
@@ -37,11 +37,11 @@ from replica.storage.log_dirs import (
     Places,
     check_is_empty,
     format_log_dir,
-    make_directory,
     open_log_dir,
     take_lock,
 )
 from replica.storage.meta_properties import MetaProperties
+from replica.storage.tail import Tails
 from replica.storage.trash import FILE_DELETE_DELAY_MS, Trash, remove_deleted_directories, remove_tree
 from replica.storage.voter_files import INITIAL_VOTERS_FILE, read_initial_voters, write_initial_voters
 from replica.voters import ReplicaKey, VoterSet, is_directory_id
@@ -254,6 +254,7 @@ class DataDirectory:
         self.log_starts = checkpoints.log_starts
         self.high_watermarks = checkpoints.high_watermarks
         self.places = checkpoints.places
+        self.tails = Tails()
         self._trash = Trash(files)
         self._lock: Handle | None = lock
         self._state_lock = threading.Lock()

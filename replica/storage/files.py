@@ -195,6 +195,15 @@ def atomic_write(files: Files, path: Path, content: bytes) -> None:
     files.fsync_directory(path.parent)
 
 
+def make_directory(files: Files, path: Path) -> None:
+    """Make a directory, durably, with those above it; what is there already stays."""
+    if files.exists(path):
+        return
+    make_directory(files, path.parent)
+    files.mkdir(path)
+    files.fsync_directory(path.parent)
+
+
 def remove_durably(files: Files, path: Path) -> None:
     """Remove a file's name so that it stays removed after a crash."""
     files.unlink(path)

@@ -23,7 +23,7 @@ from replica.ids import Epoch, Offset, SnapshotId, TopicPartition
 from replica.machines import CorruptSnapshotError, Snapshot
 from replica.machines.snapshots import AppliedState, decode_state, sealed, unsealed
 from replica.storage.errors import StorageError
-from replica.storage.files import OS_FILES, Files, atomic_write, read_file
+from replica.storage.files import OS_FILES, Files, atomic_write, make_directory, read_file
 from replica.storage.log_directories import is_topic
 from replica.storage.quorum_state_file import QUORUM_STATE_FILE, write_quorum_state
 from replica.storage.snapshots import LogSnapshots
@@ -78,7 +78,7 @@ def group_backup(*, cluster_id: str, group: str, snapshot: Snapshot, release: st
     backup = GroupBackup(
         cluster_id=cluster_id,
         group=group,
-        machine=str(state.said or state.name),
+        machine=_machine_of(state),
         end_offset=snapshot.id.end_offset,
         epoch=snapshot.id.epoch,
         release=release,
@@ -107,7 +107,7 @@ def _checked(backup: GroupBackup) -> GroupBackup:
     """The back-up, if what it says of itself is true of its state."""
     state = _state_of(backup.snapshot)
     said = (backup.end_offset, backup.epoch, backup.machine)
-    held = (state.applied_offset, state.applied_epoch, str(state.said or state.name))
+    held = (state.applied_offset, state.applied_epoch, _machine_of(state))
     if said != held or not is_topic(backup.group):
         raise CorruptBackupError(f"it says that it is of group {backup.group!r} at {said}, and holds {held}")
     return backup
@@ -118,6 +118,10 @@ def _state_of(snapshot: bytes) -> AppliedState:
         return decode_state(unsealed(split_snapshot(snapshot)[1]))
     except CorruptSnapshotError as error:
         raise CorruptBackupError(f"it is damaged: {error}") from error
+
+
+def _machine_of(state: AppliedState) -> str:
+    return state.name if state.said is None else state.said.name
 
 
 def write_backup(path: Path, backup: GroupBackup, files: Files = OS_FILES) -> None:
@@ -147,8 +151,7 @@ def restore_log(files: Files, path: Path, backup: GroupBackup, voters: VoterSet)
     snapshot in the place of those of then: nobody can vote by what the old cluster says.
     """
     folder = path / str(backup.log)
-    files.mkdir(folder)
-    files.fsync_directory(path)
+    make_directory(files, folder)
     content = joined(encode_header(VoterHistory(base=voters)), split_snapshot(backup.snapshot)[1])
     LogSnapshots(files, folder).store(SnapshotId(backup.end_offset, backup.epoch), content)
     write_quorum_state(files, folder / QUORUM_STATE_FILE, QuorumState(leader_epoch=backup.epoch))

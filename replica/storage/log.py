@@ -62,7 +62,6 @@ class LogStore:
         self._late_files = loaded.late_files
         self._files = loaded.late_files or directory.files
         self._topic_partition = topic_partition
-        self._config = config
         self._path = directory.log_path(topic_partition)
         self._segments = Segments(
             self._files,
@@ -78,7 +77,7 @@ class LogStore:
         self._names_unflushed = False
         self._snapshots = loaded.snapshots
         self._producers = LogProducers(loaded.producer_snapshots, loaded.producers, self._segments)
-        self._tail = Tail(config.tail_bytes_max)
+        self._tail = Tail(config.tail_bytes_max, directory.tails)
         self._failure: StorageError | None = None
         self._is_partition = loaded.topic_id is not None
         self._closed = False
@@ -168,8 +167,8 @@ class LogStore:
         if segment not in self._unflushed:
             self._unflushed.append(segment)
         segment.append(batches)
+        self._tail.append(batches)
         for batch in batches:
-            self._tail.append(batch)
             self._segments.note_appended(batch)
             self._producers.note(batch)
         self._log_end_offset = batches[-1].end_offset
@@ -276,7 +275,7 @@ class LogStore:
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
         self._directory.high_watermarks.lower(self._topic_partition, offset)
         self._segments.begin_anew(offset, lambda: self._producers.begin_anew(offset, producers))
-        self._tail = Tail(self._config.tail_bytes_max)
+        self._tail.clear()
         self._unflushed, self._names_unflushed = [], False
         self._log_end_offset = self._flushed_end_offset = offset
         # The segment's name says it all. A higher log start, left behind, would swallow what is appended next.
@@ -299,6 +298,7 @@ class LogStore:
             self._producers.keep_beside(offset, self._log_end_offset, dropped)
             self._segments.note_log_start(offset)
             self._directory.log_starts.put(self._topic_partition, offset)
+            self._tail.drop_below(offset)
             if not dropped:
                 return
             if self._names_unflushed:
@@ -449,6 +449,7 @@ class LogStore:
                         self._close_cleanly()
             finally:
                 self._closed = True
+                self._tail.clear()
                 for segment in self._segments:
                     segment.close()
 

@@ -25,7 +25,7 @@ from replica.storage.errors import (
     NotFormattedError,
     StorageError,
 )
-from replica.storage.files import Files, Handle, OpenMode, is_out_of_descriptors
+from replica.storage.files import Files, Handle, OpenMode, is_out_of_descriptors, make_directory
 from replica.storage.log_directories import partitions_in
 from replica.storage.meta_properties import MetaProperties
 from replica.storage.trash import Trash, remove_deleted_directories
@@ -41,15 +41,6 @@ def take_lock(files: Files, path: Path) -> Handle:
         files.close(handle)
         raise DirectoryLockedError(f"{path} is in use by another process; stop it or choose another directory")
     return handle
-
-
-def make_directory(files: Files, path: Path) -> None:
-    """Make a directory and those above it, durably, where there is none. May raise OSError."""
-    if files.exists(path):
-        return
-    make_directory(files, path.parent)
-    files.mkdir(path)
-    files.fsync_directory(path.parent)
 
 
 def check_is_empty(files: Files, path: Path) -> None:

@@ -25,7 +25,16 @@ from replica.records.checksum import checksum
 from replica.storage.batch_reader import DamagedBatchError, FileWindow, check_next, read_batches
 from replica.storage.config import LogConfig
 from replica.storage.errors import StorageError
-from replica.storage.files import OS_FILES, TEMPORARY_SUFFIX, Files, OpenMode, atomic_write, read_file, write_fully
+from replica.storage.files import (
+    OS_FILES,
+    TEMPORARY_SUFFIX,
+    Files,
+    OpenMode,
+    atomic_write,
+    make_directory,
+    read_file,
+    write_fully,
+)
 from replica.storage.log_directories import is_topic
 from replica.storage.segment import LOG_SUFFIX
 
@@ -101,7 +110,7 @@ def encode_manifest(backup: TopicBackup) -> bytes:
     """Encode a manifest."""
     written = msgspec.json.format(msgspec.json.encode(backup), indent=1)
     document = _Document(checksum=checksum(written), manifest=msgspec.Raw(written))
-    return msgspec.json.encode(document) + b"\n"
+    return msgspec.json.encode(document)
 
 
 def decode_manifest(data: bytes) -> TopicBackup:
@@ -173,10 +182,7 @@ class SegmentWriter:
         self._first: RecordBatch | None = None
         self._last: RecordBatch | None = None
         try:
-            for missing in (folder, folder / str(name)):
-                if not files.exists(missing):
-                    files.mkdir(missing)
-                    files.fsync_directory(missing.parent)
+            make_directory(files, folder / str(name))
             self._temporary = folder / str(name) / f"segment{TEMPORARY_SUFFIX}"
             self._handle = files.open(self._temporary, OpenMode.CREATE)
         except OSError as error:

@@ -18,11 +18,11 @@ from nemesis.schedules.directed import UNCLEAN_ELECTION
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 PATIENCE_S = 150.0
-SOONER_S = {13.5: 7.5, 14.0: 8.0, 21.0: 13.5}
+SOONER_S = {13.5: 9.0, 14.0: 9.5, 21.0: 14.5}
 """When the steps come where replicas that have lagged for a second and a half are out of sync."""
 SOON = replace(
     UNCLEAN_ELECTION,
-    time_limit_s=17.0,
+    time_limit_s=18.0,
     steps=tuple(replace(step, at_s=SOONER_S.get(step.at_s, step.at_s)) for step in UNCLEAN_ELECTION.steps),
 )
 COMMAND = ("run", "--engine", "local", "--seed", "5", "--lag-time-max-ms", "1500")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from replica.cli.__main__ import main
 from replica.core.metadata.levels import NEWEST_LEVEL
 from replica.ids import ReplicaId
 from replica.storage import CorruptCheckpointError, open_directory
+from replica.storage.group_backup import encode_backup, write_backup
 from replica.voters import Voter, VoterSet, is_directory_id
+from tests.storage.test_group_backup import backup
 
 DISK, DISK_2 = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 BOTH = f"1=a:1={DISK},2=b:2={DISK_2}"
@@ -112,6 +115,47 @@ def test_random_ids_can_be_directory_ids() -> None:
     ids = {CliRunner().invoke(main, ["random-id"]).output.strip() for _ in range(300)}
     assert len(ids) == 300
     assert all(is_directory_id(found) and not found.startswith("-") for found in ids)
+
+
+def test_a_disk_begins_with_a_back_up(tmp_path: Path) -> None:
+    """The group's log is there, and the command says with which machine to start."""
+    write_backup(tmp_path / "kv.backup", backup())
+    begin = ("--standalone", "--advertised-address", "a:1", "--from-backup", str(tmp_path / "kv.backup"))
+    result = formatted(tmp_path, *begin)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[1:] == [
+        "group kv begins at offset 2, as it was in cluster old; start with --group kv=counter"
+    ]
+    assert (tmp_path / "data" / "kv-0" / f"{2:020d}-{3:010d}.checkpoint").exists()
+    assert "is formatted already" in formatted(tmp_path, *begin).output
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "complaint"),
+    [
+        (
+            lambda whole: whole[:-1],
+            ["--standalone", "--advertised-address", "a:1"],
+            "cannot be restored: it is damaged",
+        ),
+        (lambda _: b"something", ["--standalone", "--advertised-address", "a:1"], "it is not the back-up of a group"),
+        (lambda whole: whole, ["--no-initial-voters"], "who begins with a back-up votes at first"),
+        (
+            lambda whole: whole,
+            ["--standalone", "--advertised-address", "a:1", "--cluster-id", "old"],
+            "cluster old itself",
+        ),
+    ],
+)
+def test_a_back_up_that_cannot_be_begun_with(
+    tmp_path: Path, changed: Callable[[bytes], bytes], options: list[str], complaint: str
+) -> None:
+    """One sentence says why, and nothing is made."""
+    (tmp_path / "kv.backup").write_bytes(changed(encode_backup(backup())))
+    result = formatted(tmp_path, *options, "--from-backup", str(tmp_path / "kv.backup"))
+    assert (result.exit_code, len(result.output.splitlines())) == (1, 1), result.output
+    assert complaint in result.output
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from replica.core import messages as m
 from replica.core.metadata.image import TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
-from replica.ids import Epoch, PartitionEpoch, ReplicaId, TopicId
+from replica.ids import Epoch, PartitionEpoch, ReplicaId, TopicId, TopicPartition
 from tests.client.views import BOOTSTRAP, broker, described
-from tests.client.virtual import ScriptedConnections, VirtualClock
+from tests.client.virtual import ClusterConnections, ScriptedConnections, VirtualClock, bootstrap
+from tests.replication.bench import Cluster
 
 OLD, NEW = ReplicaId(1), ReplicaId(4)
 
@@ -171,3 +172,29 @@ async def test_all_partitions_move_a_few_at_a_time_and_again() -> None:
     assert sorted(moving.elected) == [0, 1, 2, 3, 4, 5]
     assert said[0] == "6 partitions left on broker 1, 2 of them moving"
     assert len(said) == len(set(said)) == 6
+
+
+async def test_nothing_acknowledged_is_lost_by_it() -> None:
+    """On a simulated cluster that is written to all the time, with a partition of which the old broker has all."""
+    simulated = Cluster(4)
+    simulated.create("orders", (1, 2, 3), (2, 1, 3), min_insync_replicas="2")
+    names = [TopicPartition("orders", 0), TopicPartition("orders", 1), simulated.create("single", (1,))]
+    acknowledged: dict[TopicPartition, list[bytes]] = {name: [] for name in names}
+    connections = ClusterConnections(simulated)
+    admin = Admin(bootstrap(simulated), connections=connections, clock=connections.clock)
+
+    def write(_endpoint: Endpoint, _request: m.Request) -> bool:
+        for name in names:
+            value = b"%d" % len(acknowledged[name])
+            simulated.produce(name, value)
+            acknowledged[name].append(value)
+        return False
+
+    connections.lose = write
+    assert await move_all(admin, OLD, NEW, at_once=2, say=lambda _: None, clock=connections.clock) == []
+    assert [simulated.registration(name).replicas for name in names] == [(4, 2, 3), (2, 4, 3), (4,)]
+    simulated.kill(OLD)
+    for name in names:
+        assert simulated.leader(name) != OLD
+        assert simulated.values(name) == acknowledged[name]
+        assert len(acknowledged[name]) > 5

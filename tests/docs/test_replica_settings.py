@@ -22,7 +22,7 @@ SETTINGS = settings_of(start_command())
 def rows() -> dict[str, list[str]]:
     """The row of each setting, cell by cell."""
     lines = [line for line in PAGES["settings.md"]().splitlines() if line.startswith("| `")]
-    return {cells[0].strip("`"): cells[1:] for line in lines if len(cells := _cells(line)) == 5}
+    return {cells[0].strip("`"): cells[1:] for line in lines if len(cells := _cells(line)) == 6}
 
 
 def _cells(line: str) -> list[str]:
@@ -37,20 +37,22 @@ def test_every_setting_is_on_the_page(rows: dict[str, list[str]]) -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
 def test_no_setting_goes_without_a_word(setting: Setting, rows: dict[str, list[str]]) -> None:
     """Each has a unit, what it may be, and what it does, on the page and in the help."""
-    unit, default, may_be, says = rows[setting.key]
+    unit, default, may_be, says, mode = rows[setting.key]
     assert unit == setting.unit
     assert setting.unit
     assert may_be
     assert says.endswith((".", "..."))
     assert setting.help
+    assert mode == setting.mode
     assert (default != "") == bool(setting.holds or setting.required)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_range_of_a_number_is_the_one_that_is_checked(name: str, rows: dict[str, list[str]]) -> None:
     """What the page shows is what the server holds its options to."""
-    unit, _, may_be, _ = rows[name.replace("_", "-")]
+    unit, _, may_be, _, mode = rows[name.replace("_", "-")]
     assert (unit, may_be) == (NUMBERS[name].unit, f"{NUMBERS[name].least} to {NUMBERS[name].most}")
+    assert mode == NUMBERS[name].mode
 
 
 def test_a_unit_is_the_one_of_the_name() -> None:

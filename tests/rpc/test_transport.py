@@ -8,12 +8,13 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
+import grpc
 import pytest
 
 from replica.core.messages import ListOffsetsRequest
 from replica.ids import ReplicaId
 from replica.rpc.addresses import AddressTable
-from replica.rpc.transport import REDIAL_S, GrpcTransport, NotAppliedError
+from replica.rpc.transport import REDIAL_S, GrpcTransport, NotAppliedError, UnknownRequestError
 from tests.server.driver_fakes import LOG
 
 ONE = ReplicaId(1)
@@ -88,6 +89,17 @@ async def test_a_replica_that_moves_is_dialled_where_it_is_now(bound_address: st
         caller, _ = elsewhere.accept()
         caller.close()
     await transport.close()
+
+
+async def test_a_request_of_a_newer_release_is_not_applied_and_not_repeated() -> None:
+    """An older one says that it has no such method, and the caller what that means."""
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with transport_to(f"127.0.0.1:{port}") as transport:
+        with pytest.raises(UnknownRequestError, match="replica 1 knows no such request: it runs an older release"):
+            await transport.call(ONE, LIST, 20_000)
+    await server.stop(None)
 
 
 async def test_a_replica_without_an_address_is_not_applied() -> None:

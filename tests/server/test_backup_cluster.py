@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sized
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from replica.client.groups.key_value import KeyValueClient
-from replica.ids import ReplicaId
+from replica.ids import Offset, ReplicaId
 from replica.machines.key_value import prefix
 from replica.storage.meta_properties import random_directory_id
 from tests.server.local_cluster import PATIENCE_SECONDS, LocalCluster, command
@@ -72,6 +72,16 @@ async def replica(*arguments: object, check: bool = True) -> tuple[int, str]:
     return process.returncode, told
 
 
+async def more_of(acknowledged: Mapping[int, Sized]) -> None:
+    """Wait until more was acknowledged in every partition."""
+    before = {number: len(of) for number, of in acknowledged.items()}
+
+    async def has_grown() -> bool:
+        return all(len(of) > before[number] + 5 for number, of in acknowledged.items())
+
+    await eventually(has_grown, bool)
+
+
 @asynccontextmanager
 async def counting_up(store: KeyValueClient) -> AsyncIterator[list[int]]:
     """Write 0, 1, 2, ... under a key of its own each meanwhile; those that are acknowledged."""
@@ -105,7 +115,7 @@ async def test_a_group_goes_on_in_a_new_cluster_where_its_back_up_ends(tmp_path:
             before = len(acknowledged)
             _, told = await replica("group", "backup", "kv", "--output", file, *bootstrap(old))
             after = len(acknowledged)
-        assert told.startswith(f"{file}: group kv of cluster old, machine key-value (")
+        assert told.startswith(f"{file}: group kv of cluster old, machine key-value, all below offset ")
         code, told = await replica("group", "backup", "kv", "--output", file, *bootstrap(old), check=False)
         assert (code, told) == (1, f"Error: {file} exists already; choose another name\n")
 
@@ -129,6 +139,16 @@ async def test_a_group_goes_on_in_a_new_cluster_where_its_back_up_ends(tmp_path:
         assert "is not for this replica: it is of state machine key-value, this replica was" in reason
 
 
+async def created(cluster: LocalCluster, topic: str, *replicas: str) -> None:
+    """Create a topic as soon as its brokers are there."""
+    words = ["topic", "create", topic, *(word for ids in replicas for word in ("--assignment", ids))]
+
+    async def create() -> tuple[int, str]:
+        return await replica(*words, *bootstrap(cluster), check=False)
+
+    await eventually(create, lambda done: done[0] == 0 or "TOPIC_ALREADY_EXISTS" in done[1])
+
+
 async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> None:
     """Broken off and begun again, it moves partitions and votes to another; nothing that was acknowledged is lost."""
     folder = tmp_path / "cluster"
@@ -140,19 +160,15 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
         cluster.format()
         cluster.start()
         await listening(cluster)
-        for topic in ("single", "orders"):
-            assignment = ["--assignment", "1"] if topic == "single" else ["--assignment", "1,2,3"] * 6
-            await eventually(
-                lambda given=(topic, *assignment): replica("topic", "create", *given, *bootstrap(cluster), check=False),
-                lambda done: done[0] == 0 or "TOPIC_ALREADY_EXISTS" in done[1],
-            )
+        await created(cluster, "single", "1")
+        await created(cluster, "orders", *["1,2,3"] * 6)
         await topics.wait_partitions(all_in_sync)
         await single.write(0, "the only copy")
 
         code, told = await replica(*words, "--check", check=False)
         assert (code, "last copy" in told, "votes in: __cluster_metadata" in told) == (1, True, True), told
 
-        acknowledged: dict[int, list[tuple[int, str]]] = {number: [] for number in range(6)}
+        acknowledged: dict[int, list[tuple[Offset, str]]] = {number: [] for number in range(6)}
 
         async def write(number: int) -> None:
             while True:
@@ -175,10 +191,7 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
             "1`",
         ]
         cluster.kill(ReplicaId(1))
-        counts = {number: len(found) for number, found in acknowledged.items()}
-        await eventually(
-            lambda: asyncio.sleep(0, [len(found) > counts[number] for number, found in acknowledged.items()]), all
-        )
+        await more_of(acknowledged)
         for task in writing:
             task.cancel()
         await asyncio.gather(*writing, return_exceptions=True)
@@ -198,3 +211,52 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
         await topics.close()
         await single.close()
         cluster.close()
+
+
+async def test_a_topic_is_restored_in_another_cluster(tmp_path: Path) -> None:
+    """All that was acknowledged before the back-up began is there at its offset, and beyond it a beginning of the rest.
+
+    A second back-up adds what came since; what is damaged afterwards is refused before anything is made.
+    """
+    folder = tmp_path / "backups" / "orders"
+    acknowledged: dict[int, dict[Offset, str]] = {0: {}, 1: {}}
+    with running(tmp_path / "old") as old:
+        await listening(old)
+        topics = Topics(old.addresses, "orders")
+        await topics.create(partitions=2, replication_factor=3, min_isr=2)
+
+        async def write(number: int) -> None:
+            while True:
+                value = f"{number}:{len(acknowledged[number])}"
+                acknowledged[number][await topics.write(number, value)] = value
+
+        writing = [asyncio.create_task(write(number)) for number in acknowledged]
+        before: dict[int, dict[Offset, str]] = {}
+        for _ in range(2):
+            await more_of(acknowledged)
+            before = {number: dict(of) for number, of in acknowledged.items()}
+            await replica("topic", "backup", "orders", "--output", folder, *bootstrap(old))
+        for task in writing:
+            task.cancel()
+        await asyncio.gather(*writing, return_exceptions=True)
+        source = {number: await topics.read(number) for number in acknowledged}
+        await topics.close()
+
+    with running(tmp_path / "new", cluster_id="new", size=1) as new:
+        await listening(new)
+        topics = Topics(new.addresses, "orders")
+        restore = ("topic", "restore", folder, "--replication-factor", 1, *bootstrap(new))
+        (segment, *_) = sorted((folder / "orders-0").iterdir())
+        whole = segment.read_bytes()
+        segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        code, told = await replica(*restore, check=False)
+        assert (code, f"{segment} is damaged" in told) == (1, True), told
+        segment.write_bytes(whole)
+        await eventually(
+            lambda: replica(*restore, check=False), lambda done: done[0] == 0 or "exists already" in done[1]
+        )
+        restored = {number: await topics.read(number) for number in acknowledged}
+        await topics.close()
+    for number in acknowledged:
+        assert before[number].items() <= restored[number].items() <= source[number].items()
+        assert [*restored[number]] == [*range(len(restored[number]))]

@@ -14,11 +14,20 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from replica.bounds import PLACE_BYTES, REQUEST_BYTES_MAX
-from replica.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse, Request, Response
+from replica.core.messages import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Request,
+    Response,
+)
 from replica.errors import ErrorCode
-from replica.ids import Offset, ReplicaId
+from replica.ids import Epoch, Offset, ReplicaId
 from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, server_options
-from replica.rpc.codec import FETCH, PRODUCE
+from replica.rpc.codec import FETCH, FETCH_SNAPSHOT, PRODUCE
 from replica.rpc.transport import NOT_APPLIED_KEY, GrpcTransport
 from replica.server.budgets import AnswerBudget, OverBudgetError
 from replica.server.refusal_lines import LINES_PER_SECOND_MAX, RefusalLines
@@ -126,6 +135,30 @@ async def test_fetches_of_one_connection_that_wait_keep_no_other_out() -> None:
         assert await other == ("OK", False)
         assert {await task for task in waiting} == {("OK", False)}
     assert counts.over_budget == {"connection_answer_bytes_max": 6}
+
+
+async def test_a_piece_of_a_snapshot_is_bounded_as_a_fetch_is() -> None:
+    """A client that makes a back-up is read no more than its answer may hold."""
+    seen: list[int] = []
+
+    async def answer(request: Request) -> Response:
+        assert isinstance(request, FetchSnapshotRequest)
+        seen.append(request.max_bytes)
+        return FetchSnapshotResponse(error=ErrorCode.SNAPSHOT_NOT_FOUND)
+
+    request = FetchSnapshotRequest(
+        topic_partition=LOG,
+        snapshot_end_offset=Offset(1),
+        snapshot_epoch=Epoch(0),
+        position=0,
+        max_bytes=16 * MIB,
+        current_leader_epoch=Epoch(1),
+    )
+    limits = ServiceLimits(connection_answer_bytes_max=8 * MIB)
+    async with serving(answer, limits) as address, grpc.aio.insecure_channel(address) as channel:
+        encoded = FETCH_SNAPSHOT.request.encode(request)
+        assert await call(channel, encoded, FETCH_SNAPSHOT.full_name) == ("OK", False)
+    assert seen == [4 * MIB]
 
 
 async def test_refusals_of_one_connection_come_one_after_the_other() -> None:

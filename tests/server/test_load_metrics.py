@@ -12,8 +12,11 @@ from replica.core.events import Ticked
 from replica.server.load import ReplicaLoad
 from replica.server.load_metrics import LoadCollector
 from replica.server.service import ReplicaService, ServiceLimits
+from replica.storage.tail import Tail, Tails
 from tests.server.driver_fakes import LOG, wait_until
 from tests.server.driver_rig import ASK, Rig, batch, flush, on, running
+
+TAILS = Tails()
 
 
 def registry_of(rig: Rig) -> CollectorRegistry:
@@ -21,7 +24,7 @@ def registry_of(rig: Rig) -> CollectorRegistry:
     limits = ServiceLimits(answer_bytes_max=1000)
     service = ReplicaService(call=rig.driver.call, addresses={}, logger=structlog.get_logger(), limits=limits)
     registry = CollectorRegistry()
-    registry.register(LoadCollector(ReplicaLoad(rig.driver, service)))
+    registry.register(LoadCollector(ReplicaLoad(rig.driver, service, TAILS)))
     return registry
 
 
@@ -60,3 +63,6 @@ async def test_calls_that_wait_are_counted_and_memory_has_its_bounds() -> None:
         assert registry.get_sample_value("replica_memory_max_bytes", {"purpose": "answers"}) == 1000
         lanes_max = registry.get_sample_value("replica_memory_max_bytes", {"purpose": "lanes"})
         assert lanes_max == rig.driver.waiting_bytes_max
+        Tail(1 << 20, TAILS).append([batch(0)])
+        assert registry.get_sample_value("replica_memory_bytes", {"purpose": "tails"}) == TAILS.total_bytes > 0
+        assert registry.get_sample_value("replica_memory_max_bytes", {"purpose": "tails"}) is None

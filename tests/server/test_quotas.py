@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import grpc.aio
 import pytest
@@ -27,12 +28,14 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.rpc.channels import server_options
+from replica.rpc.codec import FETCH
 from replica.rpc.transport import GrpcTransport
 from replica.server.quotas import BUCKETS_MAX, Identity, Quota, Quotas, TokenBucket
 from replica.server.request_metrics import RequestCounts
 from replica.server.service import ReplicaService
 from replica.server.throttle import DELAY_MS_MAX, REFUSAL_DELAY_MS, Throttle
 from tests.server.driver_fakes import LOG
+from tests.server.test_refused_call_memory import AbortedError, KeptContext
 from tests.server.test_request_metrics import shown
 
 ONE = ReplicaId(1)
@@ -217,3 +220,30 @@ async def test_without_limits_nothing_is_counted() -> None:
         for _ in range(5):
             await transport.call(ONE, WRITE, 5000)
         assert (len(asked), pauses.slept_ms) == (5, [])
+
+
+async def test_what_cannot_be_read_counts_too() -> None:
+    """A flood of malformed requests is delayed like one of right ones, and so is one in the name of a replica."""
+    pauses = Pauses()
+    table = LimitTable(default=Limits(request_rate=1))
+    throttle = Throttle(Quotas(lambda: table), counts=RequestCounts(), now_ms=lambda: pauses.now_ms, sleep=pauses.sleep)
+    service = ReplicaService(call=refuse_all, addresses={}, logger=structlog.get_logger(), throttle=throttle)
+    forged = FETCH.request.encode(replace(READ, replica_id=ReplicaId(2)))
+    slept_ms = []
+    for encoded in (b"\xff", b"\xff", forged, b"\xff"):
+        with pytest.raises(AbortedError):
+            await service._handle(FETCH, None, cast(Any, NamelessContext(encoded)), with_peers=False)
+        slept_ms.append(list(pauses.slept_ms))
+        pauses.slept_ms.clear()
+    assert slept_ms == [[], [1000], [1000], [REFUSAL_DELAY_MS]]
+
+
+async def refuse_all(_: Request) -> Response:
+    raise AssertionError("nothing of this must get here")
+
+
+class NamelessContext(KeptContext):
+    """The context of a call without a certificate."""
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}

@@ -309,6 +309,6 @@ def test_what_changes_something_is_administration() -> None:
     assert administration == {
         *("CreateTopic", "DeleteTopic", "AlterTopic", "DeleteRecords"),
         *("ElectLeader", "AlterPartitionReassignments", "UnregisterBroker", "CreateAcls", "DeleteAcls"),
-        *("AlterConfigs",),
+        *("AlterConfigs", "UpdateFeatures"),
         *("TransferLeadership", "AddVoter", "RemoveVoter"),
     }

@@ -68,7 +68,7 @@ class Forger(Observer):
                 data = effect.state.encode()
                 _, content = split_snapshot(data)
                 image = decode_image(Snapshot(id=effect.snapshot_id, data=content))
-                if not image.brokers:
+                if not image.brokers or (image, effect.snapshot_id) == self._forge(image, effect.snapshot_id):
                     continue
                 image, snapshot_id = self._forge(image, effect.snapshot_id)
                 forged = encode_image(image, snapshot_id)
@@ -91,6 +91,10 @@ def another_broker_epoch(image: MetadataImage, snapshot_id: SnapshotId) -> tuple
     return replace(image, brokers=brokers), snapshot_id
 
 
+def without_settings(image: MetadataImage, snapshot_id: SnapshotId) -> tuple[MetadataImage, SnapshotId]:
+    return replace(image, configs={}), snapshot_id
+
+
 def another_end(image: MetadataImage, snapshot_id: SnapshotId) -> tuple[MetadataImage, SnapshotId]:
     return image, replace(snapshot_id, epoch=Epoch(snapshot_id.epoch + 1))
 
@@ -101,6 +105,7 @@ def another_end(image: MetadataImage, snapshot_id: SnapshotId) -> tuple[Metadata
         (other_producer_ids, "snapshot-content"),
         (without_a_broker, "snapshot-content"),
         (another_broker_epoch, "snapshot-content"),
+        (without_settings, "snapshot-content"),
         (another_end, "snapshot-id"),
     ],
 )
@@ -109,7 +114,7 @@ def test_a_snapshot_of_other_metadata_convicts(
 ) -> None:
     """Whatever it says that the committed log does not lead to."""
     forger = Forger(forge)
-    run = calm_run(forger)
+    run = calm_run(forger, setting_changes=120.0)
     assert forger.is_done
     assert run.outcome.violation is not None
     assert run.outcome.violation.name == name

@@ -12,6 +12,7 @@ from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, encode_batch, parse_batches
 from replica.storage import DataDirectory, LogConfig, LogStore, format_directory, open_directory
+from replica.storage.tail import BATCH_OVERHEAD_BYTES
 from replica.voters import VoterSet
 
 DATA = Path("/data")
@@ -135,5 +136,7 @@ BATCH_BYTES = batch(0).size_bytes
 
 SECOND_SEGMENT = LOG_PATH / f"{400 // BATCH_BYTES:020d}.log"
 
-IN_MEMORY = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=3 * BATCH_BYTES)
+IN_MEMORY = LogConfig(
+    segment_bytes=400, index_interval_bytes=100, tail_bytes_max=3 * (BATCH_BYTES + BATCH_OVERHEAD_BYTES)
+)
 """Segments of a few batches, and the newest three batches in memory."""

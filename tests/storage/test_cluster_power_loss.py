@@ -26,7 +26,7 @@ from tests.core.virtual import Climate, Disk, Node, PromiseBrokenError
 from tests.depth import seeds
 from tests.storage.disks import DATA
 
-CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=300, tail_bytes_max=600)
+CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=300, tail_bytes_max=4000)
 ROUGH = Climate(loss=0.02, duplication=0.02, disk_ms=(1, 30))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.ids import Offset
-from replica.storage import OffsetOutOfRangeError
+from replica.storage import LogConfig, OffsetOutOfRangeError
 from tests.storage.disks import append, batch, close, entries, flip, formatted, held, offsets
 from tests.storage.partitions import (
     HIGH_WATERMARKS,
@@ -46,6 +46,16 @@ def test_a_log_may_begin_inside_a_batch() -> None:
     assert (recovered.log_start_offset, recovered.epochs) == (4, entries((2, 4), (4, 6)))
     assert offsets(log.read(Offset(4), Offset(7), 1 << 20)) == [3, 6]
     assert crashed(files)[1].epochs == entries((2, 4), (4, 6))
+
+
+def test_what_lies_below_the_log_start_is_not_kept_in_memory() -> None:
+    """The tail of a log is no longer than the log; the batch that holds the log start stays in it."""
+    _, log = create_partition(formatted(), LogConfig())
+    log.append([batch(offset, count=2) for offset in range(0, 12, 2)])
+    for log_start in range(1, 13):
+        log.raise_log_start(Offset(log_start))
+        first = log_start - log_start % 2
+        assert [log.is_in_memory(Offset(offset)) for offset in (first - 1, first)] == [False, True], log_start
 
 
 def test_the_log_start_only_rises() -> None:

@@ -14,7 +14,7 @@ from tests.storage.disks import DATA, batch, close, held, write
 from tests.storage.partitions import PARTITION, produced
 from tests.storage.power import PoweredLife
 
-CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=2000)
 ACTS = ("append",) * 6 + (
     *("flush", "flush", "truncate", "raise", "raise", "checkpoint", "start_at", "scan", "expire", "restart"),
 )

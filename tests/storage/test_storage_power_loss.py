@@ -15,7 +15,7 @@ from tests.depth import seeds
 from tests.storage.disks import append, batch, close, formatted, held, open_log, reopen_log, write
 from tests.storage.power import PoweredLife
 
-CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=200)
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=2000)
 
 
 class History(PoweredLife):

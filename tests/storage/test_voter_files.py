@@ -39,7 +39,7 @@ from tests.storage.power import PoweredLife
 FILE = Path("/voters")
 STORED = LOG_PATH / "quorum-voters"
 DIRECTORY_IDS = ("AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg", "AAAAAAAAAAAAAAAAAAAAAw")
-CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, tail_bytes_max=200)
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, tail_bytes_max=2000)
 
 
 def voter_set(*numbers: int) -> VoterSet:

@@ -62,7 +62,7 @@ class Broker:
         send: Callable[[ReplicaId, PeerRequest, int], CorrelationId],
     ) -> None:
         self._broker_id = config.replica_id
-        self._config = config.broker
+        self.config = config.broker
         self._emit = emit
         self._send = send
         self._image = MetadataImage()
@@ -220,7 +220,7 @@ class Broker:
     def configure(self, config: BrokerConfig, now_ms: int) -> None:
         """Go by other settings from now on; what they make due sooner is due sooner."""
         self.has_news = True
-        self._config = config
+        self.config = config
         self.lifecycle.configure(config, now_ms)
         self._fetchers.config = config
         self._hosting.configure(config, now_ms)
@@ -310,7 +310,7 @@ class Broker:
         for effect in self._server.expire(now_ms):
             self._emit(effect)
         if now_ms >= self._checkpoint_at_ms:
-            self._checkpoint_at_ms = now_ms + self._config.replica_high_watermark_checkpoint_interval_ms
+            self._checkpoint_at_ms = now_ms + self.config.replica_high_watermark_checkpoint_interval_ms
             self._checkpoint()
 
     def _checkpoint(self) -> None:
@@ -340,7 +340,7 @@ class Broker:
             requests.append(self._proposals.next_request(self.broker_epoch, now_ms))
         for request in requests:
             if request is not None:
-                timeout_ms = self._config.controller_request_timeout_ms
+                timeout_ms = self.config.controller_request_timeout_ms
                 self._asked_controller[self._send(controller_id, request, timeout_ms)] = request
 
     def _registered(self, broker_id: ReplicaId) -> BrokerRegistration | None:

@@ -6,7 +6,6 @@ Source: Kafka's ``QuotaConfigs``, ``ClientQuotaImage``; KIP-257, KIP-546.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from types import MappingProxyType
 
 from replica.core.config import InvalidConfigError
@@ -33,7 +32,9 @@ def limit_table(configs: Configs) -> LimitTable:
 
 def _limits(settings: Mapping[str, str]) -> Limits:
     read: dict[str, int] = {}
-    for name, text in settings.items():
-        with suppress(InvalidConfigError, KeyError):
-            read[name] = QUOTAS[name].read(name, text)
+    for name in settings.keys() & QUOTAS.keys():
+        try:
+            read[name] = QUOTAS[name].read(name, settings[name])
+        except InvalidConfigError:
+            continue
     return Limits(**read)

@@ -93,8 +93,7 @@ class QuorumLogState(ReplicatedLog):
         """The snapshot that is on its way to stable storage."""
         self.snapshot_bytes = recovered.snapshots[-1].size_bytes if recovered.snapshots else 0
         """How large the last snapshot was that was encoded here, or installed; 0 before the first."""
-        self.snapshot_wanted = Offset(0)
-        """A client has asked for a snapshot that ends there or above."""
+        self.snapshot_wanted = Offset(0)  # A client has asked for one that ends there or above.
         self.fetches: Purgatory[ParkedFetch] = Purgatory(self.quorum.parked_fetches_max)
         self.halted: str | None = None
         self.steps = 0

@@ -49,8 +49,11 @@ def test_settings_come_and_go() -> None:
     assert alter(bench, ALL_BROKERS, log_level="error").error is ErrorCode.NONE
     assert alter(bench, SHOP, request_rate="7").error is ErrorCode.NONE
     told = {ALL_BROKERS: {"log_level": "error"}, ONE: {"handover_wait_ms": "7", "log_level": "debug"}}
-    for begin_anew in (bench.restart, lambda: bench.restart_from_snapshot(Rules()), lambda: None):
-        begin_anew()
+    for is_from_snapshot in (False, True):
+        if is_from_snapshot:
+            bench.restart_from_snapshot(Rules())
+        else:
+            bench.restart()
         assert described(bench, ConfigResourceType.BROKER) == told
         assert described(bench, ConfigResourceType.USER) == {SHOP: {"request_rate": "7"}}
     assert alter(bench, ONE, log_level=None, handover_wait_ms=None).error is ErrorCode.NONE
@@ -149,8 +152,9 @@ def test_a_new_topic_goes_by_the_defaults_of_the_moment() -> None:
     bench = three_brokers()
     told = {"num_partitions": "4", "default_replication_factor": "3", "min_insync_replicas": "3"}
     assert alter(bench, ALL_BROKERS, **told).error is ErrorCode.NONE
-    for begin_anew in (lambda: None, bench.restart):
-        begin_anew()
+    for is_anew in (False, True):
+        if is_anew:
+            bench.restart()
         name = f"topic-{bench.next_offset}"
         assert bench.ask(m.CreateTopicRequest(name=name), m.CreateTopicResponse).error is ErrorCode.NONE
         topic = bench.committed.topics[name]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import CDLL
 from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import QuorumState
@@ -21,6 +24,7 @@ from replica.storage.clean_shutdown import read_clean_shutdown, write_clean_shut
 from replica.storage.dump import dump_segment
 from replica.storage.errors import StorageError
 from replica.storage.files import OpenMode, read_file
+from replica.storage.group_backup import MAGIC, CorruptBackupError, decode_backup, encode_backup
 from replica.storage.log_directories import topic_partition_of
 from replica.storage.log_scan import LogScan
 from replica.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
@@ -29,6 +33,13 @@ from replica.storage.producer_snapshots import decode_snapshot, encode_snapshot
 from replica.storage.quorum_state_file import read_quorum_state, write_quorum_state
 from replica.storage.segment import LOG_SUFFIX, Segment, base_offset_of
 from replica.storage.snapshots import checkpoint_name, snapshot_id_of
+from replica.storage.topic_backup import (
+    CorruptTopicBackupError,
+    decode_manifest,
+    encode_manifest,
+    read_partition,
+    segment_path,
+)
 from replica.storage.voter_files import (
     read_initial_voters,
     read_voter_entries,
@@ -40,7 +51,10 @@ from tests.fuzz.decoder import Decoder, SaidNoError, of_bytes, of_text, there
 from tests.fuzz.decoders.records import VOTERS, reseal
 from tests.storage.disks import RECOVERY_POINTS, SMALL, close, entries
 from tests.storage.partitions import PARTITION_PATH, open_partition
+from tests.storage.test_group_backup import backup as group_backup
 from tests.storage.test_producer_snapshots import filled, known
+from tests.storage.test_topic_backup import FOLDER, NAME
+from tests.storage.test_topic_backup import made as topic_backup
 
 FILE = Path("/file")
 CLEAN = Path("/data/.kafka_cleanshutdown")
@@ -216,7 +230,9 @@ STATES = (
     QuorumState(leader_epoch=Epoch(3), leader_id=ReplicaId(2)),
     QuorumState(leader_epoch=Epoch(0), voted_id=ReplicaId(1), voted_directory_id="AAAAAAAAAAAAAAAAAAAAAQ"),
 )
-META = MetaProperties(cluster_id="cluster", replica_id=ReplicaId(1), directory_id="AAAAAAAAAAAAAAAAAAAAAQ")
+META = MetaProperties(
+    cluster_id="cluster", replica_id=ReplicaId(1), directory_id="AAAAAAAAAAAAAAAAAAAAAQ", feature_level=2
+)
 SMALL_FILES = (
     _small("leader-epochs", read_epochs, lambda files: write_epochs(files, FILE, entries((1, 0), (4, 9), (7, 120)))),
     _small("offset-checkpoint", OffsetCheckpoint.load, _stored_offsets),
@@ -257,8 +273,69 @@ def _seal_snapshot(content: bytearray, _: Random) -> None:
     _seal_behind(content, 2)
 
 
+# --- back-ups -------------------------------------------------------------------------------------------------------
+
+
+def _seal_backup(content: bytearray, _: Random) -> None:
+    """Let the checksum at the end be that of all between it and the magic."""
+    if len(content) >= len(MAGIC) + 4:
+        content[-4:] = checksum(bytes(content[len(MAGIC) : -4])).to_bytes(4, "big")
+
+
+def _seal_manifest(content: bytearray, _: Random) -> None:
+    """Let the checksum be that of the manifest, where both still stand."""
+    found = re.match(rb'\{"checksum":\d+,"manifest":(.*)\}', content, re.DOTALL)
+    if found is not None:
+        content[:] = b'{"checksum":%d,"manifest":%b}' % (checksum(found[1]), found[1])
+
+
+def _read_backed_up(content: bytes) -> None:
+    """Read a segment of a back-up, whose manifest says that it is as it is."""
+    files, segment = topic_backup()
+    path = segment_path(FOLDER, NAME, 0)
+    files.overwrite(path, content)
+    (one, *_) = segment.partitions
+    (first, *_) = one.segments
+    said = replace(first, size_bytes=len(content), checksum=checksum(content))
+    list(read_partition(FOLDER, segment, replace(one, segments=(said,)), files))
+
+
+def _backed_up() -> list[bytes]:
+    files, _ = topic_backup()
+    return [files.content(segment_path(FOLDER, NAME, 0))]
+
+
+BACKUPS = (
+    Decoder(
+        name="group-backup",
+        decode=of_bytes(decode_backup),
+        right=lambda: [encode_backup(group_backup())],
+        refusals=(CorruptBackupError,),
+        reseal=_seal_backup,
+    ),
+    Decoder(
+        name="topic-backup-manifest",
+        decode=of_bytes(decode_manifest),
+        right=lambda: [encode_manifest(topic_backup()[1])],
+        refusals=(CorruptTopicBackupError,),
+        reseal=_seal_manifest,
+        words=JSON_WORDS,
+    ),
+    Decoder(
+        name="topic-backup-segment",
+        decode=of_bytes(_read_backed_up),
+        right=_backed_up,
+        refusals=(CorruptTopicBackupError,),
+        reseal=reseal,
+        memory_bytes=8 << 20,
+        cost=5,
+    ),
+)
+
+
 DECODERS = (
     *LOGS,
+    *BACKUPS,
     Decoder(
         name="segment-scan",
         decode=of_bytes(_scan_twice),
