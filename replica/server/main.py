@@ -27,7 +27,7 @@ from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError
 from replica.core.effects import ApplySettings
-from replica.core.events import PeerRefused, ResignRequested, StorageFailed
+from replica.core.events import PeerRefused, ResignRequested
 from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
@@ -64,16 +64,7 @@ from replica.server.service import ReplicaService
 from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
-from replica.storage import (
-    OS_FILES,
-    BoundedFiles,
-    FailedDirectoryError,
-    Files,
-    LogConfig,
-    LogTable,
-    StorageError,
-    open_directory,
-)
+from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
 
 if TYPE_CHECKING:
     from replica.server.tracing import Tracing
@@ -405,10 +396,8 @@ class ReplicaProcess:
             await asyncio.sleep(max(0, self._house.deadline_ms - monotonic_ms()) / 1000)
             try:
                 await asyncio.to_thread(self._house.do_due, monotonic_ms())
-            except FailedDirectoryError as failure:
-                self._driver.performer.on_failed(failure)
             except StorageError as error:
-                self._driver.submit(StorageFailed(reason=str(error)))
+                self._driver.performer.on_error(error)
 
     async def _hand_over(self) -> None:
         """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""
