@@ -111,6 +111,7 @@ bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m benchmarks.large_log --output store/bench-large-log.json
 	$(BIN)/python -m benchmarks.recovery --output store/bench-recovery.json
 	$(BIN)/python -m benchmarks.hostile_rpcs --output store/hostile-rpcs.json
+	$(BIN)/python -m benchmarks.tls --output store/bench-tls.json
 	$(BIN)/python -m benchmarks.hostile_clients --output store/bench-hostile-clients.json
 
 # The peers' clients are an extra of their own. What is not installed is left out, and said: see docs/performance.md.

@@ -12,9 +12,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from replica.cli.certs import make_certificates
+from replica.rpc.tls import TlsFiles
 from replica.storage.meta_properties import random_directory_id
 
 VOTERS = 3
@@ -27,7 +29,7 @@ class Brokers:
     """Brokers that run: where they listen, their processes, in the same order, and the folder of their data.
 
     ``peer_addresses`` are where replicas reach them; the same, unless they have listeners of their own for that.
-    ``program`` is what runs in the place of ``replica``.
+    ``program`` is what runs in the place of ``replica``. ``certificates`` are in a folder, if there are any.
     """
 
     addresses: Sequence[str]
@@ -36,6 +38,16 @@ class Brokers:
     folder: Path
     options: Sequence[str]
     program: Sequence[str]
+    certificates: Path | None = None
+
+    def files_of(self, name: str) -> TlsFiles | None:
+        """By which somebody of this name is known; absent without certificates."""
+        folder = self.certificates
+        if folder is None:
+            return None
+        return TlsFiles(
+            ca_file=folder / "ca.pem", cert_file=folder / f"{name}.pem", key_file=folder / f"{name}-key.pem"
+        )
 
     def start_all(self) -> None:
         """Start them all; none may be running."""
@@ -63,7 +75,10 @@ class Brokers:
         ask = [] if number <= VOTERS else ["--voter", f"1={self.peer_addresses[0]}", "--roles", "broker"]
         where = ["--data-dir", str(self.folder / str(number)), "--listen", address, "--advertised-address", address]
         peers = ["--peer-listen", peer_address] if peer_address != address else []
-        command = [*self.program, "start", *where, *peers, *ask, *self.options]
+        files = self.files_of(f"replica-{number}")
+        tls = () if files is None else ("--tls-ca-file", files.ca_file, "--tls-cert-file", files.cert_file)
+        tls = () if files is None else (*tls, "--tls-key-file", files.key_file)
+        command = [*self.program, *map(str, tls), "start", *where, *peers, *ask, *self.options]
         with self.log_file(number).open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -74,9 +89,16 @@ class Brokers:
 
 @contextmanager
 def running(
-    count: int, *options: str, with_peer_listeners: bool = False, program: Sequence[str] = ()
+    count: int,
+    *options: str,
+    with_peer_listeners: bool = False,
+    program: Sequence[str] = (),
+    certificates: Sequence[str] = (),
 ) -> Iterator[Brokers]:
     """Run so many brokers, of a cluster named ``bench``, each started with ``options``, by ``program`` if there is one.
+
+    With ``certificates``, names of clients of which the first may do everything, they talk by mutual TLS, and who is
+    not allowed to do something may not.
 
     They are stopped in the end, and what they have written is deleted.
     """
@@ -91,7 +113,12 @@ def running(
         folder=folder,
         options=options,
         program=program or (_replica(),),
+        certificates=folder / "tls" if certificates else None,
     )
+    if brokers.certificates is not None:
+        names = [*(f"replica-{number}" for number in range(1, count + 1)), *certificates]
+        list(make_certificates(brokers.certificates, names, ["127.0.0.1"], 1))
+        brokers = replace(brokers, options=(*options, "--authorizer", "acl", "--super-user", f"User:{certificates[0]}"))
     try:
         voters = [f"{number}={at}={random_directory_id()}" for number, at in enumerate(peers[:VOTERS], 1)]
         for number in range(1, count + 1):

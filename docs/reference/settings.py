@@ -35,6 +35,7 @@ class _Nothing:
     groups: Mapping[Any, Any] = field(default_factory=dict)
     partitions: Mapping[Any, Any] = field(default_factory=dict)
     offline: Mapping[Any, Any] = field(default_factory=dict)
+    failed_directories: Mapping[Any, Any] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
     metadata_offset: Offset = START
     is_broker: bool = True

@@ -61,6 +61,11 @@ OPTIONS = (
         help="os: replicas acknowledge before they flush; a power loss of several at once can lose what they did. "
         "[default: fsync]",
     ),
+    click.option(
+        "--tls",
+        is_flag=True,
+        help="By mutual TLS, with access control lists: clients may do what their workload needs, and nothing else.",
+    ),
     click.option("--election-timeout-ms", type=_milliseconds, default=500, show_default=True),
     click.option("--fetch-timeout-ms", type=_milliseconds, default=1000, show_default=True),
     click.option("--fetch-max-wait-ms", type=_milliseconds, default=200, show_default=True),
@@ -76,7 +81,7 @@ NAMES = (
     "cluster",
     *("nodes", "topics", "partitions", "replication_factor", "min_insync_replicas", "unclean_leader_election"),
     "retention_bytes",
-    *("acks", "idempotence", "log_flush"),
+    *("acks", "idempotence", "log_flush", "tls"),
     *("election_timeout_ms", "fetch_timeout_ms", "fetch_max_wait_ms", "session_timeout_ms", "lag_time_max_ms"),
     "final_time_limit",
 )
@@ -137,6 +142,7 @@ def replica_options(given: Mapping[str, Any]) -> ReplicaOptions:
             timing=timing,
             client=ClientOptions(acks=given["acks"], idempotence=idempotence),
             log_flush=given["log_flush"] or FSYNC,
+            tls=given["tls"],
             log_segment_bytes=None if given["retention_bytes"] is None else given["retention_bytes"] // 2,
         )
     except ValueError as error:

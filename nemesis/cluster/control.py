@@ -29,6 +29,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.rpc.tls import TlsFiles
 from replica.rpc.transport import GrpcTransport, TransportError
 
 LOOK_TIMEOUT_MS = 400
@@ -53,8 +54,10 @@ class Transport(Protocol):
 class Control:
     """Calls of single replicas; ``addresses`` is where they are dialled, by gRPC unless ``transport`` does it."""
 
-    def __init__(self, addresses: Mapping[int, str], transport: Transport | None = None) -> None:
-        self._transport: Transport = transport or GrpcTransport(lambda replica_id: addresses[replica_id])
+    def __init__(
+        self, addresses: Mapping[int, str], transport: Transport | None = None, tls: TlsFiles | None = None
+    ) -> None:
+        self._transport: Transport = transport or GrpcTransport(lambda replica_id: addresses[replica_id], tls=tls)
 
     async def close(self) -> None:
         """Give the connections back."""

@@ -23,6 +23,7 @@ from replica.client.groups.key_value import LINEARIZABLE, STALE, KeyValueClient,
 from replica.core.messages import Consistency
 from replica.ids import ReplicaId
 from replica.machines.key_value import KeyRange, KeyValue, commands, prefix, results
+from replica.rpc.tls import TlsFiles
 
 GROUP = "kv"
 """The group of the store; its log is that of the group's only partition."""
@@ -66,10 +67,13 @@ _READ_FROM: Mapping[Reads, ReadFrom] = {
 }
 
 
-def open_store(addresses: Mapping[int, str], *, cluster_id: str, options: StoreOptions) -> KeyValueStore:
-    """A client with connections of its own. ``addresses`` is all it dials."""
+def open_store(
+    addresses: Mapping[int, str], *, cluster_id: str, options: StoreOptions, tls: TlsFiles | None = None
+) -> KeyValueStore:
+    """A client with connections of its own. ``addresses`` is all it dials, by TLS where it is given files."""
     config = ViewConfig(
         cluster_id=cluster_id,
+        tls=tls,
         dial={ReplicaId(node): address for node, address in addresses.items()},
         request_timeout_ms=options.store_request_timeout_ms,
         api_timeout_ms=options.store_timeout_ms,

@@ -15,6 +15,7 @@ from nemesis.errors import NotDoneError, UnknownOutcomeError
 from replica.client.admin import Admin
 from replica.client.failures import AdminError, ClientError
 from replica.ids import ReplicaId
+from replica.rpc.tls import TlsFiles
 
 REQUEST_MS_MAX = 1500
 """How long one attempt at a change takes."""
@@ -24,11 +25,17 @@ class ReplicaMoves:
     """A ``SystemMoves`` of ``logs``; ``dial`` is where each node is dialled."""
 
     def __init__(
-        self, *, cluster_id: str, dial: Mapping[int, str], logs: tuple[str, ...], replication_factor: int
+        self,
+        *,
+        cluster_id: str,
+        dial: Mapping[int, str],
+        logs: tuple[str, ...],
+        replication_factor: int,
+        tls: TlsFiles | None = None,
     ) -> None:
         self._dial = {ReplicaId(node): address for node, address in dial.items()}
-        self._to_look = looking(cluster_id, self._dial)
-        self._to_change = changing(cluster_id, self._dial, request_ms=REQUEST_MS_MAX)
+        self._to_look = looking(cluster_id, self._dial, tls)
+        self._to_change = changing(cluster_id, self._dial, tls, request_ms=REQUEST_MS_MAX)
         self._logs = logs
         self._replication_factor = replication_factor
 

@@ -83,7 +83,8 @@ class ReplicaOptions:
     With ``store`` every replica hosts the key-value store as well. With ``can_stand_still`` replicas can be told
     to stand still at points of their work, with ``clocks_in_hand`` their clocks can be set, and with
     ``can_break_disks`` their disks can lose power, refuse and tarry; ``server`` must know these options. The options of
-    ``replica start`` are appended to it. ``log_flush`` and ``log_segment_bytes`` are its options of these names.
+    ``replica start`` are appended to it. ``log_flush`` and ``log_segment_bytes`` are its options of these names. With
+    ``tls`` everybody is known by a certificate, and clients may do what the access control list allows them.
     """
 
     nodes: int = 3
@@ -94,6 +95,7 @@ class ReplicaOptions:
     can_stand_still: bool = False
     clocks_in_hand: bool = False
     can_break_disks: bool = False
+    tls: bool = False
     log_flush: str = FSYNC
     log_segment_bytes: int | None = None
     server: tuple[str, ...] = ("-m", "replica.cli", "start")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nemesis.cluster.certificates import OPERATOR, WORKLOAD, ReplicaCertificates, needed_acls
 from nemesis.cluster.closing import closed_by
 from nemesis.cluster.control import Control
 from nemesis.cluster.deaths import death_of
@@ -65,6 +66,7 @@ class ReplicaCluster:
         self._starting = {node: asyncio.Lock() for node in self._nodes}
         self._disks = ReplicaDisks(host, host.kill, self._wiping)
         self._memory = ReplicaMemory(host)
+        self._certificates = ReplicaCertificates(host, wanted=options.tls)
         self._logs = [ReportLog(self._log_file(node), node) for node in self._nodes]
 
     @property
@@ -96,6 +98,7 @@ class ReplicaCluster:
             logs=(METADATA_LOG, *self._options.group_logs),
             dial=self._host.addresses(CONTROL),
             advertised=self._host.addresses(CLIENTS),
+            tls=self._certificates.client(OPERATOR),
         )
 
     @property
@@ -106,12 +109,18 @@ class ReplicaCluster:
             dial=self._host.addresses(CONTROL),
             logs=self._options.topics.names,
             replication_factor=self._options.topics.replication_factor,
+            tls=self._certificates.client(OPERATOR),
         )
 
     @property
     def memory(self) -> ReplicaMemory:
         """How much of it the replicas may use."""
         return self._memory
+
+    @property
+    def certificates(self) -> ReplicaCertificates:
+        """By which replicas and clients know each other, if they do."""
+        return self._certificates
 
     @property
     def disks(self) -> ReplicaDisks:
@@ -137,6 +146,10 @@ class ReplicaCluster:
             yield "the replicas of this cluster cannot be told to stand still"
         if need in (Need.TIMERS, Need.WALL_CLOCKS) and not options.clocks_in_hand:
             yield "the clocks of these replicas cannot be set"
+        if need is Need.CERTIFICATES and not options.tls:
+            yield "nobody has a certificate here: give --tls"
+        if need is Need.CONVERSATIONS and options.tls:
+            yield "who carries bytes cannot read them: they are encrypted"
         if need is Need.DISKS and not options.can_break_disks:
             yield "the replicas of this cluster were not started on files that can be broken"
 
@@ -147,7 +160,8 @@ class ReplicaCluster:
     async def open(self) -> None:
         """Make the network, format the data directories, start every replica. Raises NodeFailedError."""
         await self._host.open()
-        self._control = Control(self._host.addresses(CONTROL))
+        self._certificates.issue()
+        self._control = Control(self._host.addresses(CONTROL), tls=self._certificates.client(OPERATOR))
         initial_voters = self._initial_voters()
         await asyncio.gather(*(self._format(node, *initial_voters) for node in self._nodes))
         await asyncio.gather(*(self.start(node) for node in self._nodes))
@@ -181,7 +195,7 @@ class ReplicaCluster:
         log_file = self._log_file(node)
         seen = log_file.stat().st_size if log_file.exists() else 0
         began_ns = time.monotonic_ns()
-        await self._host.run(node, self._start_command(node), log_file)
+        await self._host.run(node, self._start_command(node), log_file, self._certificates.environment(node))
         try:
             async with asyncio.timeout(STARTED_S_MAX):
                 started = await self._wait_started(node, seen)
@@ -277,7 +291,12 @@ class ReplicaCluster:
         dial = _table("--dial", self._host.addresses(node))
         listen = ("--listen", self._host.listen_address(node))
         where = ("--data-dir", str(self._host.inside(node) / DATA_NAME), *listen, "--replica-id", str(node))
-        how = (*self._options.group_arguments, *self._options.log_arguments, *self._options.timing.arguments)
+        how = (
+            *self._certificates.arguments,
+            *self._options.group_arguments,
+            *self._options.log_arguments,
+            *self._options.timing.arguments,
+        )
         if self._options.can_stand_still:
             how = ("--stand-still", str(self._host.inside(node) / ORDER_NAME), *how)
         if self._options.clocks_in_hand:
@@ -323,23 +342,29 @@ class ReplicaCluster:
     def client(self) -> TopicClient:
         """A client of its own, through the clients' links."""
         addresses = self._host.addresses(CLIENTS)
-        return TopicClient(addresses, cluster_id=CLUSTER_ID, options=self._options.client)
+        tls = self._certificates.client(WORKLOAD)
+        return TopicClient(addresses, cluster_id=CLUSTER_ID, options=self._options.client, tls=tls)
 
     def store(self) -> KeyValueStore:
         """A client of the key-value store of its own, through the clients' links."""
         assert self._options.store is not None, "no replica hosts a store"
         addresses = self._host.addresses(CLIENTS)
-        return open_store(addresses, cluster_id=CLUSTER_ID, options=self._options.store)
+        tls = self._certificates.client(WORKLOAD)
+        return open_store(addresses, cluster_id=CLUSTER_ID, options=self._options.store, tls=tls)
 
     async def create_logs(self) -> None:
         """Create the topics as soon as every broker is there, and wait until each replica is in sync."""
         dial = {ReplicaId(node): address for node, address in self._host.addresses(CONTROL).items()}
-        config = ViewConfig(cluster_id=CLUSTER_ID, dial=dial, request_timeout_ms=2000, api_timeout_ms=10_000)
+        tls = self._certificates.client(OPERATOR)
+        config = ViewConfig(cluster_id=CLUSTER_ID, dial=dial, tls=tls, request_timeout_ms=2000, api_timeout_ms=10_000)
         missing = "no broker describes the cluster"
         try:
             async with asyncio.timeout(CREATED_S_MAX), Admin(dial.values(), config) as admin:
                 while missing := self._missing_brokers(await self.cluster_state()):
                     await asyncio.sleep(_LOOK_S)
+                if tls is not None:
+                    missing = "the access control list is not written"
+                    await admin.create_acls(needed_acls(self._options.topics.topics, self._options.group_logs))
                 for topic in self._options.topics.topics:
                     missing = f"topic {topic} is not created"
                     await self._create_topic(admin, topic)

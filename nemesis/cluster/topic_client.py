@@ -30,6 +30,7 @@ from replica.core.messages import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.rpc.tls import TlsFiles
 from replica.rpc.transport import TransportError
 
 POLL_BYTES_MAX = 64 << 10
@@ -67,11 +68,19 @@ class ClientOptions:
 
 
 class TopicClient:
-    """One process's client of all topics. ``addresses`` is all it dials."""
+    """One process's client of all topics. ``addresses`` is all it dials, by TLS where it is given files."""
 
-    def __init__(self, addresses: Mapping[int, str], *, cluster_id: str, options: ClientOptions) -> None:
+    def __init__(
+        self,
+        addresses: Mapping[int, str],
+        *,
+        cluster_id: str,
+        options: ClientOptions,
+        tls: TlsFiles | None = None,
+    ) -> None:
         config = ViewConfig(
             cluster_id=cluster_id,
+            tls=tls,
             dial={ReplicaId(node): address for node, address in addresses.items()},
             request_timeout_ms=options.client_request_timeout_ms,
             api_timeout_ms=options.client_timeout_ms,

@@ -18,6 +18,7 @@ from replica.client.groups.failures import TransferFailedError, VotersNotChanged
 from replica.client.groups.quorum import describe_quorum, transfer_leadership
 from replica.client.groups.voters import add_voter, remove_voter
 from replica.ids import ReplicaId
+from replica.rpc.tls import TlsFiles
 from replica.voters import ReplicaKey
 
 REQUEST_MS_MAX = 2500
@@ -35,12 +36,13 @@ class QuorumVoters:
         logs: tuple[str, ...],
         dial: Mapping[int, str],
         advertised: Mapping[int, str],
+        tls: TlsFiles | None = None,
     ) -> None:
         self._control = control
         self._logs = logs
         self._dial = {ReplicaId(node): address for node, address in dial.items()}
-        self._to_look = looking(cluster_id, self._dial)
-        self._to_change = changing(cluster_id, self._dial, request_ms=REQUEST_MS_MAX)
+        self._to_look = looking(cluster_id, self._dial, tls)
+        self._to_change = changing(cluster_id, self._dial, tls, request_ms=REQUEST_MS_MAX)
         self._advertised = advertised
 
     @property

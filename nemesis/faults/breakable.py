@@ -162,6 +162,28 @@ class HasMemory(Protocol):
         """How much of it its nodes may use."""
 
 
+class SystemCertificates(Protocol):
+    """The certificates by which nodes and clients know each other."""
+
+    async def renew(self) -> None:
+        """Let everybody believe a new authority beside the old one, and then have a certificate of the new one."""
+
+    async def forget(self) -> None:
+        """Let nobody believe the old authority any more."""
+
+    async def shown(self, nodes: Sequence[int]) -> Mapping[int, bool]:
+        """Whether each node shows its newest certificate to whoever dials it now; those that answer."""
+
+
+@runtime_checkable
+class HasCertificates(Protocol):
+    """What a system has beside the rest whose certificates can be renewed."""
+
+    @property
+    def certificates(self) -> SystemCertificates:
+        """Those of its nodes and clients."""
+
+
 @runtime_checkable
 class StandsStill(Protocol):
     """What a system can do beside the rest whose nodes stand still at named points of their work when told to."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nemesis.faults.bursts import Bursts
+from nemesis.faults.certificates import Rotations
 from nemesis.faults.damage import DamagedDisks
 from nemesis.faults.disks import Disks
 from nemesis.faults.family import Family
@@ -30,7 +31,7 @@ from nemesis.faults.voters import Voters
 FAMILIES: tuple[type[Family[Any]], ...] = (
     *(Partitions, Impairments, Processes, KillsAtPoints),
     *(Disks, DamagedDisks, ReplacedDisks, Timekeeping, Bursts, Rolling, Voters),
-    *(Moves, MemoryLimits),
+    *(Moves, MemoryLimits, Rotations),
 )
 """What is done by whom; at the end of a run they finish in this order."""
 

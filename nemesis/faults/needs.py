@@ -36,6 +36,8 @@ class Need(StrEnum):
     """Disks that can be replaced by empty ones, and the votes on them."""
     MOVES = "moves"
     """Partitions that can be moved."""
+    CERTIFICATES = "certificates"
+    """Replicas and clients that know each other by certificates, which can be renewed."""
     MEMORY = "memory"
     """A limit of memory for each node."""
     SIMULATOR = "simulator"

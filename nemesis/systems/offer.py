@@ -25,6 +25,7 @@ LACKED: Mapping[Need, str] = {
     Need.OTHER_DISKS: "the voters of another system cannot be changed",
     Need.MOVES: "who has the logs of another system cannot be changed",
     Need.MEMORY: "what another system does without memory is not known",
+    Need.CERTIFICATES: "the nodes of another system know each other without certificates",
     Need.STANDING_STILL: "another system does not stand still at points of its work",
     Need.TIMERS: "the timers of another system go by a clock that cannot be set",
     Need.DISKS: "another system writes to its disk by itself: what it has not flushed is not known",

@@ -19,6 +19,7 @@ from nemesis.variants.catalogue import BUILT
 from nemesis.variants.clocks import DialledClocks
 from nemesis.variants.standstill import StandingFiles
 from replica.cli.start import start_command
+from replica.cli.tls import tls_options
 from replica.storage.files import Files
 
 
@@ -28,6 +29,7 @@ from replica.storage.files import Files
 @click.option("--disk", type=click.Path(path_type=Path))
 @click.option("--clocks", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@tls_options
 def main(
     name: str | None, stand_still: Path | None, disk: Path | None, clocks: Path | None, arguments: tuple[str, ...]
 ) -> None:
@@ -37,7 +39,9 @@ def main(
         _files(stand_still, disk),
         None if clocks is None else lambda: DialledClocks(clocks),
     )
-    command.main(args=arguments, prog_name=__spec__.name if name is None else f"{__spec__.name} --variant {name}")
+    told = __spec__.name if name is None else f"{__spec__.name} --variant {name}"
+    # The files of TLS, options of what stands before a command, are handed down from one context to the next.
+    command.main(args=arguments, prog_name=told, parent=click.get_current_context())
 
 
 class StandingAccountedFiles(StandingFiles, AccountedFiles):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,15 @@ def certs(names: tuple[str, ...], folder: Path, hosts: tuple[str, ...], days: in
     Where replicas run with --authorizer acl, the NAME of the certificate of replica 1 is replica-1, and whoever has it
     can speak for that replica and no other. Any other NAME is a client's, User:NAME in `replica acl`.
     """
+    for path in make_certificates(folder, names, hosts, days):
+        click.echo(path)
+
+
+def make_certificates(folder: Path, names: Sequence[str], hosts: Sequence[str], days: int) -> Iterator[Path]:
+    """Make or replace the certificate and the key of each name, one after the other; the path of each certificate.
+
+    Raises ClickException.
+    """
     try:
         from cryptography import x509
     except ImportError as error:
@@ -58,7 +68,7 @@ def certs(names: tuple[str, ...], folder: Path, hosts: tuple[str, ...], days: in
     for name in names:
         certificate, key = _signed(name, days, authority, alternatives)
         _store(folder, name, certificate, key)
-        click.echo(folder / f"{name}.pem")
+        yield folder / f"{name}.pem"
 
 
 def _is_unfit(name: str) -> bool:
@@ -114,9 +124,16 @@ def _signed(
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
     )
+    signer = key if authority is None else authority[1]
+    # By these one authority is told from the next of the same name, while both are believed.
+    for identifier in (
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
+    ):
+        unsigned = unsigned.add_extension(identifier, critical=False)
     if alternatives is not None:
         unsigned = unsigned.add_extension(alternatives, critical=False)
-    return unsigned.sign(key if authority is None else authority[1], SHA256()), key
+    return unsigned.sign(signer, SHA256()), key
 
 
 def _general_name(host: str) -> x509.GeneralName:

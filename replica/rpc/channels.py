@@ -152,10 +152,18 @@ OPTIONS: tuple[TransportOption, ...] = (
 )
 
 
-def channel_options(*, ping_ms: int = PING_MS) -> list[tuple[str, int]]:
-    """Return the options of a channel, as ``grpc.aio.insecure_channel`` takes them."""
-    common = {option.name: option.value for option in OPTIONS if option.side is not Side.SERVER}
-    return list((common | {"grpc.keepalive_time_ms": ping_ms}).items())
+TLS_CONNECT_MS_MAX = 3000
+"""The deadline of one attempt to connect by TLS: a handshake goes to and fro, and computes. One that may take no longer
+than a plain connection is never done on a busy machine, or far away, however often it is tried."""
+
+
+def channel_options(*, ping_ms: int = PING_MS, with_tls: bool = False) -> list[tuple[str, int]]:
+    """Return the options of a channel, as ``grpc.aio.insecure_channel`` takes them, or ``secure_channel``."""
+    options = {option.name: option.value for option in OPTIONS if option.side is not Side.SERVER}
+    options["grpc.keepalive_time_ms"] = ping_ms
+    if with_tls:
+        options["grpc.min_reconnect_backoff_ms"] = TLS_CONNECT_MS_MAX
+    return list(options.items())
 
 
 def server_options(

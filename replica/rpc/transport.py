@@ -94,7 +94,7 @@ class _Peer:
 
     def __init__(self, address: str, ping_ms: int, tls: TlsFiles | None) -> None:
         self.address = address
-        options = channel_options(ping_ms=ping_ms)
+        options = channel_options(ping_ms=ping_ms, with_tls=tls is not None)
         if tls is None:
             self.channel = grpc.aio.insecure_channel(address, options=options)
         else:

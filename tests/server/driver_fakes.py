@@ -93,7 +93,8 @@ class FakeLog:
     def __init__(self) -> None:
         self.journal: list[str] = []
         self.failing: str | None = None
-        self.damage: DamagedLogError | OutOfDescriptorsError | None = None
+        self.damage: DamagedLogError | FailedDirectoryError | OutOfDescriptorsError | None = None
+        self.flush_failure: FailedDirectoryError | None = None
         self.memory_is_short = False
         self.on_append: Callable[[], None] = lambda: None
         self.end_offset = Offset(0)
@@ -115,6 +116,8 @@ class FakeLog:
             self.flushes += 1
             self.flush_began.set()
             assert self.flush_may_end.wait(PATIENCE_SECONDS), "the test never let the flush end"
+            if self.flush_failure is not None:
+                raise self.flush_failure
             if self.memory_is_short:
                 raise MemoryError("of 3 bytes")
             if self.failing == "flush":

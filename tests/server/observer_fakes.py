@@ -107,6 +107,7 @@ class FakeReplica:
     groups: dict[TopicPartition, FakeGroup] = field(default_factory=dict)
     partitions: dict[TopicPartition, FakePartition] = field(default_factory=dict)
     offline: dict[TopicPartition, OfflinePartition] = field(default_factory=dict)
+    failed_directories: dict[str, str] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
     metadata_offset: Offset = START
     is_broker: bool = True

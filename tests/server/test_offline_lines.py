@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from replica.core.broker.hosting import OfflinePartition
 from replica.core.effects import ReplaceLog
-from replica.core.events import LogDamaged, Started, Ticked
+from replica.core.events import LogDamaged, LogDirectoryFailed, Started, Ticked
 from replica.core.metadata.records import PartitionRegistration
 from replica.ids import Epoch, Offset, PartitionEpoch, TopicId, TopicPartition
 from tests.server.observer_fakes import ONE, FakeReplica, observer_of_replica
@@ -44,8 +44,24 @@ def test_damage_is_one_line() -> None:
     assert told[0]["log_level"] == "error"
 
 
-def test_offline_partitions_are_counted() -> None:
-    """The page has their number."""
-    replica = FakeReplica(offline={A: ROTTEN, B: ROTTEN})
+def test_failed_directory_is_one_line() -> None:
+    """It has all the partitions in it, which have none of their own; told again it says nothing new."""
+    replica = FakeReplica()
+    observer, _ = observer_of_replica(replica)
+    failed = LogDirectoryFailed(directory="/disk1", logs=(A, B), reason="no space")
+    with capture_logs() as lines:
+        replica.offline |= {A: ROTTEN, B: ROTTEN}
+        for now_ms in (1, 2):
+            observer.on_step(failed, (), now_ms)
+    (line,) = (line for line in lines if line["event"] in {"log_damaged", "log_directory_failed"})
+    assert (line["directory"], line["logs"], line["reason"]) == ("/disk1", ["topic-0", "topic-1"], "no space")
+    assert line["log_level"] == "error"
+
+
+def test_offline_partitions_and_directories_are_counted() -> None:
+    """The page has their numbers."""
+    replica = FakeReplica(offline={A: ROTTEN, B: ROTTEN}, failed_directories={"/disk1": "no space"})
     _, metrics = observer_of_replica(replica)
-    assert "replica_offline_replica_count 2.0" in generate_latest(metrics.registry).decode()
+    page = generate_latest(metrics.registry).decode()
+    assert "replica_offline_replica_count 2.0" in page
+    assert "replica_offline_log_directory_count 1.0" in page

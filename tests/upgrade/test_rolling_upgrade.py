@@ -37,6 +37,7 @@ from replica.client.cluster_view import ViewConfig
 from replica.client.failures import AdminError
 from replica.core.messages import ElectionType
 from replica.ids import ReplicaId, TopicPartition
+from tests.depth import at_night
 from tests.upgrade.releases import THIS, TwoReleases, earlier_release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -223,6 +224,7 @@ async def test_nothing_is_lost_and_no_window_without_a_leader_is_longer_than_one
     sys.stdout.write(f"{told}\n")
 
 
+@at_night("builds the earlier release again")
 async def test_a_level_that_is_raised_unasked_halts_a_replica_of_the_earlier_release(tmp_path: Path) -> None:
     """What the controller refuses is no formality: at the first record of level 2 the earlier release stops."""
     unguarded = ("-m", "tests.upgrade.unguarded")

@@ -11,7 +11,15 @@ from nemesis.cluster.system import Appended, Dump, Polled, ReplicaState, Report
 from nemesis.disks.damage import Damage, DiskPart
 from nemesis.disks.hindrance import Hindrance
 from nemesis.errors import NodeFailedError
-from nemesis.faults.breakable import ClusterState, HasMemory, HasMoves, PartitionState, PowerLost, Registration
+from nemesis.faults.breakable import (
+    ClusterState,
+    HasCertificates,
+    HasMemory,
+    HasMoves,
+    PartitionState,
+    PowerLost,
+    Registration,
+)
 from nemesis.faults.crash_points import Order
 from nemesis.faults.dials import Dials
 from nemesis.faults.impairments import NetworkFault
@@ -172,7 +180,7 @@ class FakeSystem:
         return min(self.running - self.paused, default=0)
 
     def lacks(self, need: Need) -> str | None:
-        offered = {Need.MEMORY: HasMemory, Need.MOVES: HasMoves}
+        offered = {Need.MEMORY: HasMemory, Need.MOVES: HasMoves, Need.CERTIFICATES: HasCertificates}
         lacks_it = need is Need.SIMULATOR or (need in offered and not isinstance(self, offered[need]))
         return f"a fake has no {need}" if lacks_it else None
 

@@ -86,8 +86,6 @@ class Broker:
         """The partitions that this broker hosts, to look at between steps."""
         self.offline: Mapping[TopicPartition, OfflinePartition] = self._hosting.offline
         """Those that it would host if their logs were not damaged."""
-        self.failed_directories: Mapping[str, str] = self._hosting.failed_directories
-        """The log directories that have failed, and why."""
         self._proposals = Proposals(config=config, incarnation_id=identity.incarnation_id, partitions=self.partitions)
         self._server = FetchServer(
             cluster_id=config.cluster_id,
@@ -112,6 +110,11 @@ class Broker:
         """When it is to settle at the latest; absent while only an event can change anything."""
         self._checkpoint_at_ms = 0
         self._checkpointed: Mapping[TopicPartition, Offset] = {}
+
+    @property
+    def failed_directories(self) -> Mapping[str, str]:
+        """The log directories that have failed, and why."""
+        return self._hosting.failed_directories
 
     @property
     def high_watermarks(self) -> Mapping[TopicPartition, Offset]:

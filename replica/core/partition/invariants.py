@@ -51,6 +51,7 @@ def check_state(p: PartitionState, before: Observation | None = None) -> None:
     if before is None or (before.role, before.registration) != (p.role, p.registration):
         _role_is_the_appointed_one(p)
         _isr_agrees_with_the_metadata(p)
+    _leader_knows_its_epoch(p)
     _only_a_leader_has_parked_deletions(p)
 
 
@@ -73,6 +74,12 @@ def _log_is_not_ahead_of_the_metadata(p: PartitionState) -> None:
 def _role_is_the_appointed_one(p: PartitionState) -> None:
     appointed = p.registration is not None and p.registration.leader_id == p.replica_id
     assert p.is_leader <= appointed, (p.role, p.registration)
+
+
+def _leader_knows_its_epoch(p: PartitionState) -> None:
+    if p.is_leader:
+        assert p.log.epochs.latest is not None, p.leader_epoch
+        assert p.log.epochs.latest.epoch == p.leader_epoch, (p.log.epochs.latest, p.leader_epoch)
 
 
 def _isr_agrees_with_the_metadata(p: PartitionState) -> None:

@@ -19,7 +19,7 @@ from replica.core.partition.producer_state import ProducerScan
 from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
 from replica.records.checksum import checksum
 from replica.records.walking import library
-from replica.storage.checkpoints import OffsetCheckpoint, read_epochs, write_epochs
+from replica.storage.checkpoints import OffsetCheckpoint, PlacesCheckpoint, read_epochs, write_epochs
 from replica.storage.clean_shutdown import read_clean_shutdown, write_clean_shutdown
 from replica.storage.dump import dump_segment
 from replica.storage.errors import StorageError
@@ -222,6 +222,10 @@ def _stored_offsets(files: SimulatedFiles) -> None:
     OffsetCheckpoint(files, FILE, {}).put_all({TopicPartition("a-b", 0): Offset(7), TopicPartition("c", 12): Offset(0)})
 
 
+def _stored_places(files: SimulatedFiles) -> None:
+    PlacesCheckpoint(files, FILE, {}).put(TopicPartition("a-b", 0), "AAAAAAAAAAAAAAAAAAAAAQ")
+
+
 STATES = (
     QuorumState(leader_epoch=Epoch(3), leader_id=ReplicaId(2)),
     QuorumState(leader_epoch=Epoch(0), voted_id=ReplicaId(1), voted_directory_id="AAAAAAAAAAAAAAAAAAAAAQ"),
@@ -232,6 +236,7 @@ META = MetaProperties(
 SMALL_FILES = (
     _small("leader-epochs", read_epochs, lambda files: write_epochs(files, FILE, entries((1, 0), (4, 9), (7, 120)))),
     _small("offset-checkpoint", OffsetCheckpoint.load, _stored_offsets),
+    _small("places-checkpoint", PlacesCheckpoint.load, _stored_places),
     _small("meta-properties", read_meta_properties, lambda files: write_meta_properties(files, FILE, META)),
     _small("partition-metadata", read_partition_metadata, lambda f: write_partition_metadata(f, FILE, TopicId(17))),
     _small(
