@@ -74,11 +74,11 @@ class Driver:
         observer: StepObserver,
         watch: PeerWatch,
         clocks: Clocks = MACHINE_CLOCKS,
-        apply_settings: Callable[[ApplySettings], None] = lambda _: None,
     ) -> None:
         self.halted = asyncio.Event()
         self.halt_reason: str | None = None
-        self.apply_settings = apply_settings
+        self.apply_settings: Callable[[ApplySettings], None] = lambda _: None
+        """Who goes by settings that are not the core's."""
         self._core = core
         self._transport = transport
         self._observer = observer

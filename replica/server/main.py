@@ -26,7 +26,6 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError
-from replica.core.effects import ApplySettings
 from replica.core.events import PeerRefused, ResignRequested
 from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
@@ -202,7 +201,6 @@ class ReplicaProcess:
                 submit=self._on_peer_refused,
                 now_ms=clocks.monotonic_ms,
             ),
-            apply_settings=self._apply_settings,
         )
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
@@ -220,6 +218,7 @@ class ReplicaProcess:
             observer=observer,
             logger=self._logger,
         )
+        self._driver.apply_settings = self._settings.apply
         self._servers = [("--listen", options.listen, self._make_server(with_peers=not options.peer_listen))]
         """One for all, or one for clients and one for other replicas: by which option, where, and what serves."""
         if options.peer_listen:
@@ -289,9 +288,6 @@ class ReplicaProcess:
 
     def _on_peer_refused(self, evidence: PeerRefused) -> None:
         self._driver.submit(evidence)
-
-    def _apply_settings(self, settings: ApplySettings) -> None:
-        self._settings.apply(settings)
 
     async def _serve_replica(self, request: Request) -> Response:
         """Let the core answer another replica; where leaders are is told and heard here."""

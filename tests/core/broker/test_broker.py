@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from replica.core import effects as fx
@@ -122,3 +125,35 @@ def test_broker_asks_nobody_without_a_controller() -> None:
     bench.controller_id = CONTROLLER
     bench.settle()
     assert [to for to, _ in bench.out(m.BrokerRegistrationRequest)] == [CONTROLLER]
+
+
+@pytest.mark.parametrize(
+    ("setting", "done"),
+    [
+        ("broker_heartbeat_interval_ms", lambda bench: bench.out(m.BrokerHeartbeatRequest)),
+        ("log_retention_check_interval_ms", lambda bench: bench.made(fx.ApplyRetention)),
+        ("replica_high_watermark_checkpoint_interval_ms", lambda bench: bench.made(fx.StoreHighWatermarks)),
+    ],
+)
+def test_an_interval_that_is_made_shorter_counts_from_now(
+    setting: str, done: Callable[[BrokerBench], list[object]]
+) -> None:
+    """What was due much later is due when the new interval is over, and not before."""
+    bench = a_leader()
+    bench.produce(A)
+    bench.flush(A)
+    bench.broker.configure(replace(CONFIG, **{setting: 100}), bench.now_ms)  # type: ignore[arg-type] # all are numbers
+    bench.elapse(99)
+    assert not done(bench)
+    bench.elapse(1)
+    assert done(bench)
+
+
+def test_a_partition_that_comes_later_goes_by_what_was_told_before() -> None:
+    """As those do that are there already."""
+    bench = a_leader()
+    told = replace(CONFIG, replica_lag_time_max_ms=700, producer_id_expiration_ms=800)
+    bench.broker.configure(told, bench.now_ms)
+    bench.decide(*topic("later", 8, registration(1, leader=1)))
+    for partition in bench.broker.partitions.values():
+        assert (partition.config, partition.producers.expiration_ms) == (told, 800)
