@@ -166,6 +166,8 @@ class Admin(Front[admin.Admin]):
     describe_acls = _waits(admin.Admin.describe_acls)
     alter_configs = _waits(admin.Admin.alter_configs)
     describe_configs = _waits(admin.Admin.describe_configs)
+    update_features = _waits(admin.Admin.update_features)
+    describe_features = _waits(admin.Admin.describe_features)
     list_topics = _waits(admin.Admin.list_topics)
     describe_cluster = _waits(admin.Admin.describe_cluster)
     describe_replicas = _waits(admin.Admin.describe_replicas)
