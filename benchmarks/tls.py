@@ -10,7 +10,7 @@ import asyncio
 import json
 import statistics
 import time
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 import click
@@ -20,6 +20,7 @@ from benchmarks.result import write_result
 from benchmarks.write_path import BROKERS, create, wait_for_brokers
 from replica.client.admin import Admin
 from replica.client.cluster_view import ViewConfig
+from replica.client.failures import ClusterUnreachableError
 from replica.client.producer import Producer
 from replica.core.metadata.acls import Acl, Operation, PatternType, Permission, ResourceType
 
@@ -40,7 +41,11 @@ WRITE = Acl(
 async def _prepare(brokers: Brokers) -> None:
     """Create the topic; where there are certificates, let the client write to it and do nothing else."""
     async with Admin(brokers.addresses, ViewConfig(tls=brokers.files_of(ADMIN))) as admin:
-        await wait_for_brokers(admin)
+        is_there = False
+        while not is_there:
+            with suppress(ClusterUnreachableError):  # Nobody listens yet.
+                await wait_for_brokers(admin)
+                is_there = True
         if brokers.certificates is not None:
             await admin.create_acls([WRITE])
         await create(admin, TOPIC, 1)
