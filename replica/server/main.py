@@ -201,9 +201,6 @@ class ReplicaProcess:
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
         self._service = self._make_service(call, addresses, clocks)
-        self._limits: list[ConnectionLimit | MemoryLimit] = []
-        if (most := options.memory_bytes_max) is not None:
-            self._limits.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams))
         self._metrics.watch(ReplicaLoad(self._driver, self._service, storage.directory.tails))
         self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
         self._settings = LiveSettings(
@@ -319,6 +316,9 @@ class ReplicaProcess:
                 ) from None
             bound.append(f"{listen.rpartition(':')[0]}:{port}")
         self._address, self._peer_address = bound[0], bound[-1]
+        self._limits: list[ConnectionLimit | MemoryLimit] = []
+        if (most := self._options.memory_bytes_max) is not None:
+            self._limits.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams))
         if (most := self._options.connections_per_address_max) is not None:
             port, counts = int(bound[0].rpartition(":")[2]), self._metrics.requests
             self._limits.append(ConnectionLimit(per_address_max=most, port=port, logger=self._logger, counts=counts))
