@@ -20,7 +20,7 @@ from nemesis.cluster.closing import closed_by
 from nemesis.cluster.replica_options import ReplicaOptions, Timing, TopicOptions
 from nemesis.cluster.replicas import CLUSTER_ID, ReplicaCluster
 from nemesis.cluster.system import Report
-from nemesis.errors import NotDoneError, UnknownOutcomeError
+from nemesis.errors import NodeFailedError, NotDoneError, UnknownOutcomeError
 from nemesis.faults.links import CONTROL
 from nemesis.history import APPEND, METADATA_LOG, EventType
 from nemesis.history.events import BECAME_LEADER, OFFLINE
@@ -61,11 +61,23 @@ OPTIONS = RunOptions(
     concurrency=4,
     cluster=ReplicaOptions(topics=TopicOptions(partitions=3), timing=PATIENT),
 )
+STARTS_MAX = 5
 LONG_S = 800.0
 """The run ends when the upgrade is done, which is long before."""
 SOME = 20
 """So many writes are acknowledged in each state of the cluster before it goes on to the next."""
 LOGS = OPTIONS.cluster.topics.names
+
+
+class PatientCluster(ReplicaCluster):
+    """Replicas that are started anew where they do not serve in time: a machine may have much else to do."""
+
+    async def start(self, node: int) -> None:
+        """Start a replica. Raises NodeFailedError when it was in vain for good."""
+        for _ in range(STARTS_MAX - 1):
+            with suppress(NodeFailedError):
+                return await super().start(node)
+        return await super().start(node)
 
 
 class Upgraded:
@@ -74,7 +86,7 @@ class Upgraded:
     def __init__(self, folder: Path, earlier: Path) -> None:
         self.earlier = earlier
         self.host = TwoReleases(folder, OPTIONS.cluster.nodes, earlier)
-        self.cluster = ReplicaCluster(self.host, OPTIONS.cluster)
+        self.cluster = PatientCluster(self.host, OPTIONS.cluster)
         self.reports: Sequence[Report] = ()
         """What the replicas had reported when the run had ended, and before they were all stopped."""
         self.led: set[tuple[str, bool, bool]] = set()
