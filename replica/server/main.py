@@ -206,11 +206,7 @@ class ReplicaProcess:
             transport=TellingTransport(self._transport, self._leaders),
             observer=observer if tracing is None else tracing.observing(observer),
             clocks=clocks,
-            watch=DiallingWatch(
-                connections=self._transport,
-                submit=self._on_peer_refused,
-                now_ms=clocks.monotonic_ms,
-            ),
+            watch=DiallingWatch(connections=self._transport, submit=self._on_peer_refused, now_ms=clocks.monotonic_ms),
         )
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
