@@ -54,6 +54,9 @@ def half_open(address: str, give_up_s: float) -> None:
                     poll.register(sock, select.POLLIN)
                     silent[sock.fileno()] = sock
             for descriptor, _ in poll.poll(100):
+                with suppress(OSError):
+                    if silent[descriptor].recv(1 << 16):  # The replica speaks first.
+                        continue
                 poll.unregister(descriptor)
                 silent.pop(descriptor).close()
 
@@ -299,10 +302,12 @@ def _text(text: bytes) -> bytes:
     return bytes((len(text),)) + text
 
 
-def main(name: str, address: str, seconds: str) -> None:
-    """Attack, with a low priority: no attacker would run on the brokers' machine."""
-    os.nice(10)
+def main(name: str, address: str, seconds: str, nice: str = "10") -> None:
+    """Attack, and say when that begins; by default with a low priority: no attacker runs on the brokers' machine."""
+    os.nice(int(nice))
     raise_descriptor_limit()
+    sys.stdout.write("begun\n")
+    sys.stdout.flush()
     with suppress(OSError):
         ATTACKS[name](address, time.monotonic() + float(seconds))
 

@@ -153,8 +153,8 @@ class Node:
         self._world.on_boot(self, files.cut_bytes - cut_before)
         self.flushed_end = {log: there.get(log, self.flushed_end.get(log, Offset(0))) for log in self.recovered}
         self._flushes.checkpoint_later(self._open)
-        started = ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS)
-        for event in (started, *self._open.failed_at_start()):
+        first: list[ev.Event] = [ev.Started(unix_ms=UNIX_MS + self._world.queue.now_us // US_PER_MS)]
+        for event in [*first, *self._open.failed_at_start()]:
             self.submit(event)
         return True
 

@@ -94,5 +94,5 @@ ORDERS = (
     Order("group_query_max_bytes", "group_pending_query_bytes_max", "the largest questions never find a place"),
     Order("group_query_max_bytes", "group_pending_watch_bytes_max", "the largest questions never find a place"),
     Order("connection_answer_bytes_max", "answer_bytes_max", "one connection may hold more than all together"),
-    Order("answer_bytes_max", "memory_bytes_max", "requests are given up for what answers hold", margin=1),
+    Order("answer_bytes_max", "memory_bytes_max", "requests are given up for what answers hold"),
 )

@@ -15,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 
+from structlog.typing import FilteringBoundLogger
+
 from replica.core.config import InvalidConfigError
 from replica.server.refusal_lines import RefusalLines
 from replica.server.request_metrics import RequestCounts
@@ -31,12 +33,12 @@ _MAPPED = "::ffff:"
 class ConnectionLimit:
     """Lets each address have ``per_address_max`` connections to the listener at ``port``."""
 
-    def __init__(self, *, per_address_max: int, port: int, lines: RefusalLines, counts: RequestCounts) -> None:
+    def __init__(self, *, per_address_max: int, port: int, logger: FilteringBoundLogger, counts: RequestCounts) -> None:
         if not os.path.isdir(DESCRIPTORS):
             raise InvalidConfigError(f"--connections-per-address-max needs {DESCRIPTORS}, which Linux alone has")
         self._per_address_max = per_address_max
         self._port = port
-        self._lines = lines
+        self._lines = RefusalLines(logger, event="connection_refused")
         self._counts = counts
         self._addresses: dict[str, str] = {}
         """Of each socket that there was, by its number in the kernel, whose connection it is; empty if nobody's that

@@ -26,7 +26,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 from structlog.typing import FilteringBoundLogger
 
 from replica.core.config import InvalidConfigError
-from replica.core.events import PeerRefused, ResignRequested, StorageFailed
+from replica.core.events import PeerRefused, ResignRequested
 from replica.core.messages import Request, Response
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum import QuorumLog
@@ -59,21 +59,11 @@ from replica.server.observer import ReplicaObserver
 from replica.server.options import ProcessRole, ServerOptions
 from replica.server.peer_watch import DiallingWatch
 from replica.server.quotas import Quotas
-from replica.server.refusal_lines import RefusalLines
 from replica.server.service import ReplicaService
 from replica.server.throttle import Throttle
 from replica.server.view import CoreView, ReplicaView
 from replica.server.voter_addresses import VoterAddresses
-from replica.storage import (
-    OS_FILES,
-    BoundedFiles,
-    FailedDirectoryError,
-    Files,
-    LogConfig,
-    LogTable,
-    StorageError,
-    open_directory,
-)
+from replica.storage import OS_FILES, BoundedFiles, Files, LogConfig, LogTable, StorageError, open_directory
 
 if TYPE_CHECKING:
     from replica.server.tracing import Tracing
@@ -211,7 +201,9 @@ class ReplicaProcess:
         self._health = Health(view=view, metrics=self._metrics, logger=self._logger)
         call = self._driver.call if tracing is None else tracing.calling(self._driver.call)
         self._service = self._make_service(call, addresses, clocks)
-        self._connection_limit: ConnectionLimit | None = None
+        self._limits: list[ConnectionLimit | MemoryLimit] = []
+        if (most := options.memory_bytes_max) is not None:
+            self._limits.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams))
         self._metrics.watch(ReplicaLoad(self._driver, self._service, storage.directory.tails))
         self._house = Housekeeping(storage=storage, options=options, now_ms=monotonic_ms())
         self._settings = LiveSettings(
@@ -328,9 +320,8 @@ class ReplicaProcess:
             bound.append(f"{listen.rpartition(':')[0]}:{port}")
         self._address, self._peer_address = bound[0], bound[-1]
         if (most := self._options.connections_per_address_max) is not None:
-            lines, port = RefusalLines(self._logger, event="connection_refused"), int(bound[0].rpartition(":")[2])
-            counts = self._metrics.requests
-            self._connection_limit = ConnectionLimit(per_address_max=most, port=port, lines=lines, counts=counts)
+            port, counts = int(bound[0].rpartition(":")[2]), self._metrics.requests
+            self._limits.append(ConnectionLimit(per_address_max=most, port=port, logger=self._logger, counts=counts))
 
     def _add_port(self, server: grpc.aio.Server, option: str, listen: str) -> int:
         """Replicas that have a listener of their own always show each other who they are."""
@@ -381,11 +372,7 @@ class ReplicaProcess:
         keep_free_memory()
         freeze_what_is_there()
         loop_delay = LoopDelay(observe=self._metrics.loop_delay_seconds.observe, logger=self._logger)
-        ongoing = [self._keep_house(), self._health.run(), loop_delay.run()]
-        if self._connection_limit is not None:
-            ongoing.append(self._connection_limit.run())
-        if (most := self._options.memory_bytes_max) is not None:
-            ongoing.append(MemoryLimit(bytes_max=most, end_waiting=self._service.end_waiting_streams).run())
+        ongoing = (self._keep_house(), self._health.run(), loop_delay.run(), *(each.run() for each in self._limits))
         meanwhile = [asyncio.create_task(each) for each in ongoing]
         await _wait_first(stop_requested, self._driver.halted)
         for task in meanwhile:
@@ -401,10 +388,8 @@ class ReplicaProcess:
             await asyncio.sleep(max(0, self._house.deadline_ms - monotonic_ms()) / 1000)
             try:
                 await asyncio.to_thread(self._house.do_due, monotonic_ms())
-            except FailedDirectoryError as failure:
-                self._driver.performer.on_failed(failure)
             except StorageError as error:
-                self._driver.submit(StorageFailed(reason=str(error)))
+                self._driver.performer.on_error(error)
 
     async def _hand_over(self) -> None:
         """Stop being ready, and wait until others lead what this replica leads and the controller lets it go."""

@@ -245,14 +245,17 @@ class Performer:
             case _:
                 self._owner.submit(outcome)
 
-    def on_failed(self, failure: FailedDirectoryError) -> None:
-        """Let the core hear, before anything else, that nothing can be done in a log directory any more."""
+    def on_error(self, error: Exception) -> None:
+        """Let the core hear of a disk that refuses: of a log directory before anything else, and all else goes on."""
+        if not isinstance(error, FailedDirectoryError):
+            self._owner.submit(StorageFailed(reason=str(error)))
+            return
         self._has_failures = True
-        self._owner.submit(self._storage.on_failed(failure), is_first=True)
+        self._owner.submit(self._storage.on_failed(error), is_first=True)
 
     def _on_damaged(self, damage: DamagedLogError | FailedDirectoryError) -> None:
         if isinstance(damage, FailedDirectoryError):
-            self.on_failed(damage)
+            self.on_error(damage)
             return
         if self._lanes.is_going(damage.topic_partition):
             return
@@ -262,11 +265,8 @@ class Performer:
         )
 
     def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
-        if isinstance(outcome.failure, FailedDirectoryError):
-            self.on_failed(outcome.failure)
-            return
         if outcome.failure is not None:
-            self._owner.submit(StorageFailed(reason=str(outcome.failure)))
+            self.on_error(outcome.failure)
             return
         self._owner.on_flushed(outcome)
         self._owner.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))

@@ -352,6 +352,7 @@ class ReplicaService:
                 answer = await self._delayed(method, response, answer, throttled)
             finally:
                 self._client_calls += throttled.calls
+        del response  # Whoever reads slowly has the answer kept for long, and these are its records once more.
         await context.write(answer)
         return None
 

@@ -52,8 +52,7 @@ from replica.voters import VoterEntry
 class LogStore:
     """One open log. Every method may raise StorageError, after which all but ``close`` raise it again.
     Exceptions are OffsetOutOfRangeError and OutOfDescriptorsError, which say nothing about the disk. Damage to a
-    partition's log that a reader comes upon is a DamagedLogError: this log is not trusted nor written to any more.
-    """
+    partition's log that a reader comes upon is a DamagedLogError: then this log is neither trusted nor written to."""
 
     def __init__(
         self, directory: DataDirectory, topic_partition: TopicPartition, config: LogConfig, loaded: LoadedLog

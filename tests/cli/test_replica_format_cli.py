@@ -56,6 +56,23 @@ def test_a_disk_knows_who_votes_at_first(
     assert directory.initial_voters == initial_voters
 
 
+def test_log_directories_are_of_the_replica_of_the_data_directory(tmp_path: Path) -> None:
+    """Each has an id of its own; what is formatted already is refused, and so is a data directory that is not."""
+    assert formatted(tmp_path, "--no-initial-voters").exit_code == 0
+    data, disks = tmp_path / "data", (tmp_path / "a", tmp_path / "b")
+    command = ["format-log-dir", "--data-dir", str(data), *map(str, disks)]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    again = CliRunner().invoke(main, command)
+    assert (again.exit_code, "is formatted already" in again.output) == (1, True)
+    nowhere = CliRunner().invoke(main, ["format-log-dir", "--data-dir", str(tmp_path / "no"), str(tmp_path / "c")])
+    assert (nowhere.exit_code, "is not a formatted data directory" in nowhere.output) == (1, True)
+    directory = open_directory(data, log_dirs=disks)
+    ids = {directory.directory_id, *(place.directory_id for place in directory.places.dirs)}
+    directory.close(clean=True)
+    assert len(ids) == 3
+    assert all(map(is_directory_id, ids))
+
+
 def test_a_lone_voter_draws_a_directory_id_that_its_voters_name(tmp_path: Path) -> None:
     """The fresh id of the disk is the voter's."""
     assert formatted(tmp_path, "--standalone", "--advertised-address", "a:1").exit_code == 0

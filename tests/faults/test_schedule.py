@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nemesis.faults.bursts import Burst
-from nemesis.faults.certificates import RotateCertificates
 from nemesis.faults.catalogue import KINDS, USUAL, fault_from_json
+from nemesis.faults.certificates import RotateCertificates
 from nemesis.faults.disks import RECOVERY_S, PowerLoss
 from nemesis.faults.fault import FAULT_S
 from nemesis.faults.moves import Course, Reassign

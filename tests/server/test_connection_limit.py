@@ -11,7 +11,6 @@ import structlog
 from structlog.testing import capture_logs
 
 from replica.server.connection_limit import BUDGET, ConnectionLimit
-from replica.server.refusal_lines import RefusalLines
 from replica.server.request_metrics import RequestCounts
 
 
@@ -48,8 +47,8 @@ def is_closed(dialled: socket.socket) -> bool:
 
 def limit_of(door: Door, per_address_max: int) -> tuple[ConnectionLimit, RequestCounts]:
     counts = RequestCounts()
-    lines = RefusalLines(structlog.get_logger(), event="connection_refused")
-    return ConnectionLimit(per_address_max=per_address_max, port=door.address[1], lines=lines, counts=counts), counts
+    logger = structlog.get_logger()
+    return ConnectionLimit(per_address_max=per_address_max, port=door.address[1], logger=logger, counts=counts), counts
 
 
 def test_the_newest_of_an_address_are_closed(door: Door) -> None:

@@ -17,7 +17,7 @@ from replica.core.setting_orders import ORDERS, ORDERS_OF_THE_CORE, Order
 from replica.core.settings import NUMBERS, PARTS, SEGMENT_BYTES_MAX
 from replica.rpc.tls import TlsFiles
 from replica.server.contradictions import CONTRADICTIONS
-from replica.server.options import ServerOptions
+from replica.server.options import ProcessRole, ServerOptions
 from replica.storage import LogConfig
 
 EVERY_ORDER = ORDERS_OF_THE_CORE + ORDERS
@@ -149,6 +149,8 @@ CLASHES: list[tuple[dict[str, Any], str]] = [
     ({"voters": {1: "a:1", 2: "a:1"}}, "--voter names a:1 for replica 1 and for replica 2"),
     ({"tls_client_auth": True}, "--tls-client-auth says nothing without TLS"),
     ({"tls_client_auth": False}, "--tls-client-auth says nothing without TLS"),
+    ({"log_dirs": (Path("a"), Path("d"))}, "each --log-dir must be another directory, and none of them --data-dir"),
+    ({"log_dirs": (Path("a"),), "roles": frozenset({ProcessRole.CONTROLLER})}, "--log-dir is for partitions"),
     ({"tls": TLS}, "a replica must say who it is: give --tls-cert-file and --tls-key-file"),
 ]
 
