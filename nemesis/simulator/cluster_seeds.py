@@ -50,6 +50,7 @@ KEPT_BYTES = (1, 4000, 1 << 40)
 PASSING_TOPIC_SHARE = 0.15
 """How many climates have a topic that is created and deleted, again and again."""
 ROT_SHARE = 0.15
+FAILING_DIRECTORIES_SHARE = 0.15
 """How many of the climates in which nothing else takes records have logs that rot."""
 ROT_RATE = 40.0
 """How much is written there at least, in operations a second."""
@@ -84,7 +85,7 @@ def draw_cluster_climate(random: Random) -> Climate:
     if random.random() < REPLACED_DISKS_SHARE:
         climate = with_replaced_disks(climate, a_minute=random.choice((2.0, 5.0, 15.0)))
     dice = Random(random.getrandbits(64))
-    return _maybe_with_rot(_with_additions(climate, dice), dice)
+    return _maybe_with_failing_directories(_maybe_with_rot(_with_additions(climate, dice), dice), dice)
 
 
 def _with_additions(climate: Climate, dice: Random) -> Climate:
@@ -150,12 +151,25 @@ def with_failing_directories(climate: Climate, *, a_minute: float) -> Climate:
 
 def _maybe_with_rot(climate: Climate, dice: Random) -> Climate:
     """The same climate, perhaps with logs that rot, where others hold what they held and nothing else takes it."""
+    if not _others_hold_all(climate) or dice.random() >= ROT_SHARE:
+        return climate
+    return with_rot(climate, a_minute=dice.choice((2.0, 6.0, 20.0)))
+
+
+def _maybe_with_failing_directories(climate: Climate, dice: Random) -> Climate:
+    """The same climate, perhaps with brokers of two log directories, of which one fails now and then."""
+    assert climate.cluster is not None, climate
+    if climate.cluster.rot or not _others_hold_all(climate) or dice.random() >= FAILING_DIRECTORIES_SHARE:
+        return climate
+    return with_failing_directories(climate, a_minute=dice.choice((2.0, 6.0, 20.0)))
+
+
+def _others_hold_all(climate: Climate) -> bool:
+    """Whether what one disk loses others have, and nothing else takes it."""
     cluster = climate.cluster
     assert cluster is not None, climate
     is_safe = cluster.replication_factor > 1 and cluster.fsync and not cluster.unclean_leader_election_enable
-    if not is_safe or cluster.disk_losses or DamageDisk in climate.weather or dice.random() >= ROT_SHARE:
-        return climate
-    return with_rot(climate, a_minute=dice.choice((2.0, 6.0, 20.0)))
+    return is_safe and not cluster.disk_losses and DamageDisk not in climate.weather
 
 
 def _with_reassignments(climate: Climate, random: Random) -> Climate:

@@ -101,7 +101,9 @@ class NodeDisk:
         """Put an empty disk in the place of that of a log directory, on which no process runs."""
         self.rotten |= set(self.logs_in(path))
         self.files.remove(path)
+        self.files.is_full, is_full = False, self.files.is_full
         self._format_dir(path)
+        self.files.is_full = is_full
 
     # --- what hinders it --------------------------------------------------------------------------------------------
 

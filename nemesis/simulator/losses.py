@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nemesis.simulator.violations import BrokenInvariantError
+from replica.core import effects as fx
 from replica.core import events as ev
 from replica.ids import TopicPartition
 from replica.storage import DamagedLogError, FailedDirectoryError, LogTable
@@ -40,6 +41,15 @@ class Losses:
         elif not is_going:
             log = loss.topic_partition
             self._untold.append(ev.LogDamaged(topic_partition=log, offset=loss.offset, reason=str(loss)))
+
+    @staticmethod
+    def stays(effect: fx.Effect, opened: LogTable | None) -> bool:
+        """Whether this would remove a log whose disk has failed: it is there again when its disk is."""
+        return (
+            isinstance(effect, fx.DeleteLog)
+            and opened is not None
+            and opened.directory.is_failed(effect.topic_partition)
+        )
 
     def take(self) -> ev.LogDamaged | ev.LogDirectoryFailed | None:
         """What the process is to hear next; absent if there is nothing."""

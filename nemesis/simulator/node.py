@@ -377,15 +377,17 @@ class Node:
 
     def _maybe_perform(self, effect: fx.Effect, done: list[fx.Effect]) -> None:
         """Perform an effect, unless its log turns out to be damaged; ``done`` takes what was done."""
-        self._performing = effect
+        self._performing, stays = effect, self.losses.stays(effect, self._open)
         try:
             self._perform(effect)
         except DamagedLogError as damage:
             self._on_lost(damage)
+            return
         except FailedDirectoryError as failure:
             self._on_lost(failure)
-            step = Step(event=None, effects=(), answers={}, interrupted=effect, is_whole=False)
-            self._world.on_step(self, step)  # Some of it may be done.
+            stays = True
+        if stays:
+            self._world.on_step(self, Step(event=None, effects=(), answers={}, interrupted=effect, is_whole=False))
         else:
             done.append(effect)
 
@@ -436,9 +438,7 @@ class Node:
         except DamagedLogError:
             self.flushed_end = flushed_before  # Nothing was cut.
             raise
-        if isinstance(
-            effect, fx.DeleteLog | fx.ReplaceLog | fx.CreateLog
-        ):  # Where the power goes before, what rots is still there.
+        if isinstance(effect, fx.DeleteLog | fx.ReplaceLog | fx.CreateLog):  # If the power goes before, rot stays.
             self.disk.rotten.discard(effect.topic_partition)
         if isinstance(effect, fx.CreateLog | fx.ReplaceLog | fx.StartLogAt | fx.InstallSnapshot):
             self.flushed_end[effect.topic_partition] = self.stores[effect.topic_partition].log_end_offset

@@ -49,25 +49,29 @@ class PartitionHabits(Observer):
                     seen[name] = (role, flushed_end)
                     self._look((node.replica_id, name), partition, node, None if before is None else before[0])
         for effect in () if step.kinds.isdisjoint(_STORED) else step.effects:
-            match effect:
-                case fx.StoreHighWatermarks(offsets=offsets):
-                    self._stored |= {(node.replica_id, name): offset for name, offset in offsets.items()}
-                case (
-                    fx.Truncate(topic_partition=name, end_offset=end)
-                    | fx.StartLogAt(topic_partition=name, start_offset=end)
-                ):
-                    # What it vouched for above is gone, and other records may come in its place.
-                    place = (node.replica_id, name)
-                    if place in self._stored:
-                        self._stored[place] = min(end, self._stored[place])
-                case (
-                    fx.CreateLog(topic_partition=name)
-                    | fx.DeleteLog(topic_partition=name)
-                    | fx.ReplaceLog(topic_partition=name)
-                ):
-                    self._stored.pop((node.replica_id, name), None)
-                case _:
-                    pass
+            if isinstance(effect, fx.StoreHighWatermarks):
+                self._stored |= {(node.replica_id, name): offset for name, offset in effect.offsets.items()}
+            self._take_back(node.replica_id, effect)
+        self._take_back(node.replica_id, step.interrupted)  # First of all the high watermark.
+
+    def _take_back(self, replica_id: ReplicaId, effect: fx.Effect | None) -> None:
+        """What was stored of records that go, says no more of those that come in their place."""
+        match effect:
+            case (
+                fx.Truncate(topic_partition=name, end_offset=end)
+                | fx.StartLogAt(topic_partition=name, start_offset=end)
+            ):
+                place = (replica_id, name)
+                if place in self._stored:
+                    self._stored[place] = min(end, self._stored[place])
+            case (
+                fx.CreateLog(topic_partition=name)
+                | fx.DeleteLog(topic_partition=name)
+                | fx.ReplaceLog(topic_partition=name)
+            ):
+                self._stored.pop((replica_id, name), None)
+            case _:
+                pass
 
     def _look(self, place: Place, partition: Partition, node: Node, before: Role | None) -> None:
         """Look at what has changed since the last time, when its role was ``before``; absent the first time."""
