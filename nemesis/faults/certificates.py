@@ -30,7 +30,7 @@ class RotateCertificates(Fault):
         "restarted. With `--tls`"
     )
     undone = "each replica that answers must show its new certificate, and the old authority is believed no more"
-    healer = "end-rotation"
+    healer = "retire-authority"
     need = Need.CERTIFICATES
     look = CHANGED
     drawn_as = 29

@@ -59,9 +59,9 @@ async def all_shown(cluster: ReplicaCluster) -> Mapping[int, bool]:
 async def test_a_run_by_tls_is_valid_and_all_show_the_new_certificates(tmp_path: Path) -> None:
     """Every replica shows its new certificate, a leader is killed and is back with that, and all promises are kept."""
     folder, ended = await recorded(tmp_path, TLS)
-    assert (ended["rotate-certificates"], ended["end-rotation"]) == (None, None)
+    assert (ended["rotate-certificates"], ended["retire-authority"]) == (None, None)
     rows = read_history(folder).to_pylist()
-    (healed,) = [row for row in rows if row["f"] == "end-rotation" and row["type"] == "info"]
+    (healed,) = [row for row in rows if row["f"] == "retire-authority" and row["type"] == "info"]
     assert json.loads(healed["detail"])["shown"] == [1, 2, 3]
     judgement = judge_run(folder, engine="local")
     assert judgement.verdict is Verdict.VALID, judgement.reasons

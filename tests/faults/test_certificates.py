@@ -58,4 +58,4 @@ async def test_whoever_shows_a_certificate_that_was_replaced_is_found_out(
     stage = Stage(tmp_path, system)
     await stage.do(ROTATE, Heal(fault_id=0))
     assert system.certificates.done == ["renew", "shown", "forget"]
-    assert stage.told()[-1] == ("end-rotation", ended, [1, 2, 3])
+    assert stage.told()[-1] == ("retire-authority", ended, [1, 2, 3])

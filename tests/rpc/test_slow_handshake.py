@@ -17,16 +17,24 @@ LATE_S = 0.4
 
 
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry one direction, late."""
-    while chunk := await reader.read(1 << 16):
-        await asyncio.sleep(LATE_S)
-        writer.write(chunk)
+    """Carry one direction, late, to its end."""
+    try:
+        while chunk := await reader.read(1 << 16):
+            await asyncio.sleep(LATE_S)
+            writer.write(chunk)
+    finally:
+        writer.close()
 
 
-async def link(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry one connection to that port of this machine."""
+async def link(
+    port: int, links: list[asyncio.Task[None]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Carry one connection to that port of this machine; it is then one of the ``links``."""
+    if (task := asyncio.current_task()) is not None:
+        links.append(task)
     onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", port)
     await asyncio.gather(carry(reader, onward_writer), carry(onward_reader, writer), return_exceptions=True)
+    await asyncio.gather(writer.wait_closed(), onward_writer.wait_closed(), return_exceptions=True)
 
 
 async def test_a_handshake_may_take_longer_than_a_plain_connection(tmp_path: Path) -> None:
@@ -37,7 +45,8 @@ async def test_a_handshake_may_take_longer_than_a_plain_connection(tmp_path: Pat
     server = grpc.aio.server()
     port = server.add_secure_port("127.0.0.1:0", files.server_credentials(with_client_auth=True))
     await server.start()
-    slow = await asyncio.start_server(partial(link, port), "127.0.0.1", 0)
+    links: list[asyncio.Task[None]] = []
+    slow = await asyncio.start_server(partial(link, port, links), "127.0.0.1", 0)
     address = f"127.0.0.1:{slow.sockets[0].getsockname()[1]}"
     options = channel_options(with_tls=True)
     async with grpc.aio.secure_channel(address, files.channel_credentials(), options=options) as channel:
@@ -45,3 +54,4 @@ async def test_a_handshake_may_take_longer_than_a_plain_connection(tmp_path: Pat
             await channel.channel_ready()
     slow.close()
     await server.stop(0)
+    await asyncio.gather(*links)

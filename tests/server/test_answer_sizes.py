@@ -11,6 +11,7 @@ from replica.bounds import (
     ANSWER_BYTES_MAX,
     BATCH_BYTES_MAX,
     BROKERS_MAX,
+    CONFIG_RESOURCES_MAX,
     DIRECTORY_ID_BYTES_MAX,
     INT32_MAX,
     INT64_MAX,
@@ -21,14 +22,17 @@ from replica.bounds import (
     REPLICAS_MAX,
     TEXT_BYTES_MAX,
 )
-from replica.core.messages import CurrentLeader, DescribeClusterResponse
+from replica.core.messages import CurrentLeader, DescribeClusterResponse, DescribeConfigsResponse, ResourceConfigs
 from replica.core.metadata.configs import TopicSetting
 from replica.core.metadata.image import BrokerRegistration, TopicImage
 from replica.core.metadata.pages import Cursor
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
+from replica.core.metadata.resources import broker_resource
+from replica.core.setting_kinds import UpdateMode
+from replica.core.settings import SETTINGS
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId
-from replica.rpc.codec import DESCRIBE_CLUSTER, FETCH, METHODS, Method
+from replica.rpc.codec import DESCRIBE_CLUSTER, DESCRIBE_CONFIGS, FETCH, METHODS, Method
 from replica.rpc.codec_shapes import largest_message
 
 PREFIX_BYTES = 7
@@ -36,6 +40,7 @@ BOUNDED_BY_THEIR_MAKERS = {
     "FetchResponse": "records are counted by whoever reads them, see below",
     "ApplyResponse": "outcomes are counted while they are made (GroupConfig.answer_bytes_max)",
     "QueryResponse": "outcomes are counted while they are made (GroupConfig.answer_bytes_max)",
+    "DescribeConfigsResponse": "only what may be changed is set, see below",
     "DescribeClusterResponse": "a page counts partitions, whosever they are, see below",
 }
 
@@ -101,3 +106,19 @@ def test_a_page_of_a_cluster_fits_into_a_message() -> None:
     encoded = DESCRIBE_CLUSTER.response.encode(page)
     assert len(encoded) <= MESSAGE_BYTES_MAX // 4
     assert DESCRIBE_CLUSTER.response.decode(encoded) == page
+
+
+def test_the_settings_of_all_brokers_fit_into_a_message() -> None:
+    """As many brokers as may have settings, each with all that may be changed, in the longest words."""
+    names = [name for name, setting in SETTINGS.items() if setting.mode is not UpdateMode.READ_ONLY]
+    values = dict.fromkeys(names, "x" * TEXT_BYTES_MAX)
+    told = DescribeConfigsResponse(
+        error=ErrorCode.NONE,
+        resources=tuple(
+            ResourceConfigs(resource=broker_resource(ReplicaId(INT32_MAX - number)), configs=values)
+            for number in range(CONFIG_RESOURCES_MAX)
+        ),
+    )
+    encoded = DESCRIBE_CONFIGS.response.encode(told)
+    assert len(encoded) <= MESSAGE_BYTES_MAX
+    assert DESCRIBE_CONFIGS.response.decode(encoded) == told
