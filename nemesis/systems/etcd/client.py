@@ -131,7 +131,7 @@ class EtcdStore:
         refused = "no member could be asked in time"
         is_asked = False
         try:
-            async with asyncio.timeout(OPERATION_S_MAX):
+            async with asyncio.timeout(OPERATION_S_MAX) as limit:
                 while True:
                     try:
                         is_asked = True
@@ -139,6 +139,8 @@ class EtcdStore:
                     except RefusedError as error:
                         is_asked, refused = False, str(error)
                         await self._turn_away()
+                        if _left_s(limit) < RETRY_S:  # Nobody is asked who could not answer in time.
+                            raise NotDoneError(refused) from error
         except LostError as error:
             self._next_member()
             raise UnknownOutcomeError(str(error)) from error
@@ -157,6 +159,12 @@ class EtcdStore:
 
     def _next_member(self) -> None:
         self._endpoints.append(self._endpoints.pop(0))
+
+
+def _left_s(limit: asyncio.Timeout) -> float:
+    when_s = limit.when()
+    assert when_s is not None, "it has a time"
+    return when_s - asyncio.get_running_loop().time()
 
 
 def open_session() -> aiohttp.ClientSession:
