@@ -14,6 +14,7 @@ from nemesis.cli.exit import Exit
 from nemesis.pipeline.session import CONNECT_S_MAX
 from tests.cli.commands import nemesis, nemesis_process
 from tests.cli.test_nemesis_cli import stored_run
+from tests.depth import at_night
 
 pytestmark = pytest.mark.spark
 
@@ -63,6 +64,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, silent: in
     assert f"no Spark Connect server has answered there for {CONNECT_S_MAX:g} s" in said
 
 
+@at_night("waits for a master as the check of one run does")
 def test_many_runs_are_refused_alike(tmp_path: Path, closed: int) -> None:
     """What is said of one run, is said of several, and nothing is written into them."""
     runs = [stored_run(tmp_path / name, read=[7]) for name in ("a", "b")]
@@ -81,6 +83,7 @@ def test_a_follower_is_refused_alike(tmp_path: Path, closed: int) -> None:
     assert f"--master: there is no session on {master}: " in done.stderr
 
 
+@at_night("waits for a master as the check of one run does")
 def test_a_simulation_is_refused_alike(closed: int) -> None:
     """Where nothing is recorded yet, it is told how to do without Spark."""
     done = nemesis_process("sim", "--seeds", "2", "--master", f"sc://127.0.0.1:{closed}")

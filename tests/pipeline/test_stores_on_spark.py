@@ -22,6 +22,7 @@ from nemesis.pipeline.corpora.histories import Reading, judge_histories
 from nemesis.pipeline.corpora.on_spark import hot_in_order, plan_of
 from nemesis.pipeline.corpora.pieces import in_tasks, pieces_of
 from nemesis.pipeline.corpora.store import files_of
+from tests.depth import at_night
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.jvms import SHORT_LIVED, spark_class, started
 from tests.pipeline.stores import SMALL, mixed, sequence, write_store
@@ -100,6 +101,7 @@ def _rows_on(master: str, store: Path, **environment: str) -> object:
     return json.loads(done.stdout)
 
 
+@at_night("a master and two workers of Java for one folder")
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_a_standalone_cluster(tmp_path: Path) -> None:
@@ -122,6 +124,7 @@ def test_a_standalone_cluster(tmp_path: Path) -> None:
     assert there == [here.keys.to_pylist(), here.anomalies.to_pylist()]
 
 
+@at_night("a server of Java for one folder")
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("grpc_status") is None, reason="Spark Connect needs grpcio-status: pyspark[connect]")
