@@ -24,7 +24,7 @@ class MalformedRequestError(NotAppliedError):
 
 
 class UnknownRequestError(MalformedRequestError):
-    """The other side knows no such request: it runs an older release. To repeat it is in vain."""
+    """The other side offers no such request there: it runs an older release, or others ask it elsewhere. In vain."""
 
     error = ErrorCode.UNSUPPORTED_VERSION
 

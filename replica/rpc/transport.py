@@ -308,7 +308,9 @@ def _classified(error: grpc.aio.AioRpcError, replica_id: ReplicaId) -> Transport
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
         return MalformedRequestError(message)
     if error.code() is grpc.StatusCode.UNIMPLEMENTED and error.details() == _UNKNOWN:
-        return UnknownRequestError(f"replica {replica_id} knows no such request: it runs an older release")
+        return UnknownRequestError(
+            f"replica {replica_id} offers no such request there: it runs an older release, or others ask it elsewhere"
+        )
     if not any(key == NOT_APPLIED_KEY for key, _ in error.trailing_metadata()):
         return TransportError(message)
     return _IN_VAIN.get(error.code(), NotAppliedError)(message)

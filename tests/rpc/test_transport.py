@@ -97,7 +97,7 @@ async def test_a_request_of_a_newer_release_is_not_applied_and_not_repeated() ->
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with transport_to(f"127.0.0.1:{port}") as transport:
-        with pytest.raises(UnknownRequestError, match="replica 1 knows no such request: it runs an older release"):
+        with pytest.raises(UnknownRequestError, match="replica 1 offers no such request there: it runs an older"):
             await transport.call(ONE, LIST, 20_000)
     await server.stop(None)
 
