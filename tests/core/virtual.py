@@ -9,8 +9,7 @@ builds on this to check, after every step.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -19,16 +18,15 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import GroupConfig, QuorumConfig, ReplicaConfig
 from replica.core.group import Group
-from replica.core.log.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum import QuorumLog
 from replica.core.reading import read_ranges
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import AppliedLog
-from replica.records import RecordBatch
-from replica.voters import VoterEntry, VoterSet
-from tests.core.harness import LOG, disk_id, epochs_of, voters_of
+from replica.voters import VoterSet
+from tests.core.harness import LOG, QuorumDisk, disk_id, voters_of
 
 BEGINNING = Offset(0)
 
@@ -48,56 +46,14 @@ class PromiseBrokenError(AssertionError):
 
 
 @dataclass
-class Disk:
+class Disk(QuorumDisk):
     """What one replica has written; ``flushed`` batches survive a crash, any suffix of the others may not."""
-
-    batches: list[RecordBatch] = field(default_factory=list)
-    flushed_end: Offset = BEGINNING
-    quorum_state: fx.QuorumState | None = None
-    start: Offset = BEGINNING
-    snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
-    voters: tuple[VoterEntry, ...] = ()
-
-    @property
-    def end(self) -> Offset:
-        return self.batches[-1].end_offset if self.batches else self.start
-
-    def truncate(self, end_offset: Offset) -> None:
-        self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
-        assert self.end == end_offset, (self.end, end_offset)
-        self.flushed_end = min(self.flushed_end, end_offset)
 
     def lose_unflushed(self, random: Random) -> None:
         kept_end = random.choice([batch.end_offset for batch in self.batches] + [self.start])
         kept_end = max(kept_end, self.flushed_end)
-        self.truncate(kept_end)
+        self.cut(kept_end)
         self.flushed_end = kept_end
-
-    def between(self, start: Offset, end: Offset) -> Iterator[RecordBatch]:
-        """Walk the batches that lie in ``[start, end)``, beginning with the one that holds ``start``."""
-        for index in range(bisect_left(self.batches, start, key=lambda batch: batch.last_offset), len(self.batches)):
-            if self.batches[index].end_offset > end:
-                return
-            yield self.batches[index]
-
-    def read(self, start: Offset, end: Offset, max_bytes: int) -> bytes:
-        data = b""
-        for batch in self.between(start, end):
-            if data and len(data) + batch.size_bytes > max_bytes:
-                break
-            data += batch.data
-        return data
-
-    def begin_at(self, start: Offset) -> None:
-        self.batches = [batch for batch in self.batches if batch.end_offset > start]
-        self.start = start
-
-    def install(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        self.snapshots, self.batches = {snapshot_id: data}, []
-        self.start = self.flushed_end = snapshot_id.end_offset
-
-    def drop_snapshots(self, end_offset: Offset) -> None:
-        self.snapshots = {known: data for known, data in self.snapshots.items() if known.end_offset >= end_offset}
 
     def _holds(self, snapshot_id: SnapshotId) -> bool:
         """Whether the log has the very record with which a snapshot ends, and so all that is in it."""
@@ -114,19 +70,7 @@ class Disk:
         if newest is not None and not self._holds(newest):
             self.install(newest, self.snapshots[newest])
         self.drop_snapshots(self.start)
-        self.voters = tuple(entry for entry in self.voters if entry.offset < self.end)
-        return RecoveredLog(
-            log_start_offset=self.start,
-            log_end_offset=self.end,
-            epochs=epochs_of(self.batches),
-            quorum_state=self.quorum_state,
-            snapshots=tuple(
-                StoredSnapshot(id=snapshot_id, size_bytes=len(self.snapshots[snapshot_id]))
-                for snapshot_id in sorted(self.snapshots)
-            ),
-            snapshot=self.snapshots[max(self.snapshots)] if self.snapshots else b"",
-            voters=self.voters,
-        )
+        return super().recover()
 
 
 @dataclass
@@ -342,11 +286,9 @@ class VirtualReplicas:
             case fx.StoreVoters(topic_partition=name, entries=voters):
                 node.disks[name].voters = voters
             case fx.Append(topic_partition=name, batches=batches):
-                for batch in batches:
-                    assert batch.base_offset == node.disks[name].end, (batch, node.disks[name].end)
-                    node.disks[name].batches.append(batch)
+                node.disks[name].append(batches)
             case fx.Truncate(topic_partition=name, end_offset=end_offset):
-                node.disks[name].truncate(end_offset)
+                node.disks[name].cut(end_offset)
             case fx.Flush(topic_partition=name, end_offset=end_offset):
                 self._flush(node, name, end_offset)
             case fx.Send():
