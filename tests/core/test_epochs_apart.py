@@ -15,8 +15,7 @@ from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
 from tests.core import harness
 from tests.core.harness import LOG
-from tests.core.simulated import SimulatedCluster
-from tests.core.test_simulation import everyone_reached
+from tests.core.simulated import SimulatedCluster, everyone_reached
 from tests.core.virtual import Climate, Node
 from tests.depth import seeds
 

@@ -1,9 +1,9 @@
 """Replicas in one thread, for tests of the core: virtual time, a network that loses and repeats, disks that forget.
 
 Drives the production core and nothing else of the product; every random choice comes from one seed, so a failing test
-is repeated by its seed. A replica can be stopped (its messages wait in a buffer, and its clock goes on), have a clock
-that is fast or slow, and crash after any prefix of an effect list. What is promised across replicas is for whoever
-builds on this to check, after every step.
+is repeated by its seed. A replica can be stopped (its messages wait in a buffer, and its clock goes on), crash, and
+have a clock that is fast or slow. What is promised across replicas is for whoever builds on this to check, after every
+step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import AppliedLog
-from replica.voters import VoterSet
 from tests.core.harness import LOG, QuorumDisk, disk_id, voters_of
 
 BEGINNING = Offset(0)
@@ -109,7 +108,6 @@ class Climate:
 
     loss: float = 0.0
     duplication: float = 0.0
-    crash_in_step: float = 0.0
     latency_ms: tuple[int, int] = (2, 4)
     disk_ms: tuple[int, int] = (1, 6)
 
@@ -139,24 +137,15 @@ class VirtualReplicas:
         self._sequence = 0
         self._calls: dict[CallId, tuple[ReplicaId, Callable[[m.Response], None]]] = {}
         self.voters = tuple(ReplicaId(n) for n in range(voters))
-        self.nodes = {voter: Node(voter, {name: self._new_disk(voter) for name in names}) for voter in self.voters}
+        self.nodes = {voter: Node(voter, {name: Disk() for name in names}) for voter in self.voters}
         for voter in self.voters:
             self.start(voter)
 
     # --- for those who build on this --------------------------------------------------------------------------------
 
-    def _new_disk(self, replica_id: ReplicaId) -> Disk:
-        return Disk()
-
     def _machines(self) -> dict[TopicPartition, AppliedLog]:
         """The state machines of a replica that starts, by their logs."""
         return {}
-
-    def _initial_voters(self, node: Node) -> VoterSet:
-        return voters_of(*self.voters)
-
-    def _directory_id(self, node: Node) -> str:
-        return disk_id(node.replica_id)
 
     def _stepped(self, node: Node) -> None:
         """Check what is promised, and give whom the log is replayed for its turn."""
@@ -190,9 +179,9 @@ class VirtualReplicas:
             config=ReplicaConfig(
                 cluster_id="simulated",
                 replica_id=replica_id,
-                directory_id=self._directory_id(node),
+                directory_id=disk_id(replica_id),
                 voters=self.voters,
-                initial_voters=self._initial_voters(node),
+                initial_voters=voters_of(*self.voters),
                 quorum=self._config,
                 group=self._group,
             ),
@@ -210,14 +199,6 @@ class VirtualReplicas:
         node.is_stopped = False
         for disk in node.disks.values():
             disk.lose_unflushed(self.random)
-
-    def crash_for_a_while(self, node: Node) -> None:
-        self.crash(node)
-        self.at(self.random.randrange(50, 3000), lambda: self._restart(node))
-
-    def _restart(self, node: Node) -> None:
-        if node.core is None:
-            self.start(node.replica_id)
 
     def stop(self, node: Node) -> None:
         """Let it do nothing, and know nothing of that; what comes waits in buffers."""
@@ -245,21 +226,10 @@ class VirtualReplicas:
             return
         if node.core is None:
             return
-        self._perform_all(node, node.core.step(event, self.now_ms * node.clock_percent // 100))
-        if node.core is not None:
-            self._stepped(node)
-        if node.core is not None:
-            self._arm_timer(node)
-
-    def _perform_all(self, node: Node, effects: tuple[fx.Effect, ...]) -> None:
-        """Perform the effects, or crash after some of them."""
-        if not effects or self.random.random() >= self.climate.crash_in_step:
-            for effect in effects:
-                self._perform(node, effect)
-            return
-        for effect in effects[: self.random.randrange(len(effects) + 1)]:
+        for effect in node.core.step(event, self.now_ms * node.clock_percent // 100):
             self._perform(node, effect)
-        self.crash_for_a_while(node)
+        self._stepped(node)
+        self._arm_timer(node)
 
     def _arm_timer(self, node: Node) -> None:
         assert node.core is not None, node.replica_id

@@ -45,7 +45,9 @@ def test_a_broker_introduces_itself_first(log_flush: LogFlush) -> None:
 
     It says whether it will flush what it acknowledges.
     """
-    assert a_lifecycle(log_flush).next_request(NOW_MS, Offset(0)) == m.BrokerRegistrationRequest(
+    lifecycle = a_lifecycle(log_flush)
+    assert not lifecycle.may_shut_down
+    assert lifecycle.next_request(NOW_MS, Offset(0)) == m.BrokerRegistrationRequest(
         broker_id=ReplicaId(1),
         cluster_id="a-cluster",
         incarnation_id="first",

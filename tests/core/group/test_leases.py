@@ -298,7 +298,7 @@ def clocks_that_differ(rules: Callable[[], Rules], *, percent: int) -> None:
     The leader has another lease first: clocks that are set to another speed jump. With this seed the first voter that
     gives the leader up asks when the other has done so as well.
     """
-    cluster = GroupCluster(13, rules=rules, group=LEASES, config=EQUAL)
+    cluster = GroupCluster(7, rules=rules, group=LEASES, config=EQUAL)
     leader = cluster.wait_leader()
     for node in cluster.running():
         if node is not leader:
