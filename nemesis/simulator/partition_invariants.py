@@ -221,9 +221,10 @@ class PartitionInvariants(Observer):
                 _convict("flushed-data-lost", f"replica {node.replica_id} has no log of {name} any more")
         for name, recovered in node.recovered.items():
             created = None if recovered.topic_id is None else self._histories.get((recovered.topic_id, name.partition))
-            if created is not None and hosted.get(name) is not created:  # The power went just as it was created.
+            if created is not None and hosted.get(name) is not created:
+                # The power went just as it was created, or before another one was that took its name.
                 hosted[name] = created
-                created.chains[node.replica_id] = Chain()
+                created.chains.setdefault(node.replica_id, Chain())
         for name, history in hosted.items():
             if name not in node.stores:
                 continue  # It is damaged, and says so.
