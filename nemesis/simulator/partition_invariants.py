@@ -297,7 +297,9 @@ class PartitionInvariants(Observer):
                 hosted[name].begins_at.pop(replica_id, None)
             case fx.DeleteLog(topic_partition=name):
                 hosted.pop(name).chains.pop(replica_id, None)
-            case fx.ReplaceLog(topic_partition=name):
+            case fx.ReplaceLog(topic_partition=name, topic_id=topic_id):
+                hosted[name].chains.pop(replica_id, None)  # It may be another topic's of that name.
+                hosted[name] = self._histories[topic_id, name.partition]
                 hosted[name].chains[replica_id] = Chain()
                 hosted[name].begins_at.pop(replica_id, None)
                 self._check_candidate(hosted[name], replica_id)
