@@ -246,9 +246,9 @@ class Performer:
                 self._owner.submit(outcome)
 
     def on_error(self, error: Exception) -> None:
-        """Let the core hear of a disk that refuses: of a log directory before anything else, and all else goes on."""
+        """Let the core hear of a disk that refuses, before anything else; where it is a log directory, all else goes on."""
         if not isinstance(error, FailedDirectoryError):
-            self._owner.submit(StorageFailed(reason=str(error)))
+            self._owner.submit(StorageFailed(reason=str(error)), is_first=True)
             return
         self._has_failures = True
         self._owner.submit(self._storage.on_failed(error), is_first=True)
