@@ -246,7 +246,7 @@ class Performer:
                 self._owner.submit(outcome)
 
     def on_error(self, error: Exception) -> None:
-        """Let the core hear of a disk that refuses, before anything else; where it is a log directory, all else goes on."""
+        """Let the core hear of a disk that refuses, before anything else. If it is one of several, all else goes on."""
         if not isinstance(error, FailedDirectoryError):
             self._owner.submit(StorageFailed(reason=str(error)), is_first=True)
             return
