@@ -94,7 +94,7 @@ class Driver:
         self._watched = core.watched_peers
         self.waiting_bytes_max = WAITING_BYTES_MAX
         self._first: deque[Event] = deque()
-        """What the core hears before anything else."""
+        """What the core hears before anything else: what storage has to say is of the logs as they are now."""
         self._events: deque[Event] = deque()
         self._turn_left = TURN_MAX
         """How much may be done yet before the event loop runs."""
@@ -129,6 +129,18 @@ class Driver:
         else:
             self._events.append(event)
         if not self._stepping and (is_first or self._turn_left > 0):
+            self._step_in_turn()
+
+    def report(self, event: Event) -> None:
+        """Step the core with what storage has to say now, or right after the step that is under way.
+
+        1. A flush of [0, 10) ends, and its report waits for the next turn. 2. What waits before it cuts the log to 5,
+        and appends up to 10. 3. The core hears of 10, and takes the new batches for flushed.
+        """
+        if self._stopped:
+            return
+        self._first.append(event)
+        if not self._stepping:
             self._step_in_turn()
 
     def _begin_turn(self) -> None:

@@ -158,6 +158,17 @@ async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
         assert rig.core.events == [Started(unix_ms=NOW_MS), *[Ticked()] * (TURN_MAX - 1), failed]
 
 
+async def test_a_flush_does_not_wait_behind_requests() -> None:
+    """What storage reports is of the log as it is: behind a cut that waits its turn it would speak for other batches."""
+    async with running(on(Started, lambda _: (flush(1),))) as rig:
+        for _ in range(100 * TURN_MAX):
+            rig.driver.submit(Ticked())
+        rig.core.script = lambda _: ()
+        await wait_until(lambda: len(rig.core.seen(Ticked)) == 100 * TURN_MAX, "the last tick")
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush")
+        assert isinstance(rig.core.events[-1], Ticked)
+
+
 async def test_records_of_a_reply_are_read_as_it_is_made() -> None:
     """ReplyWithRecords is answered with the bytes that the log holds in the named range."""
     empty = FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE)
