@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import structlog.testing
@@ -17,7 +18,7 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MachineClocks, monotonic_ms
-from replica.server.driver import CLOCK_READ_INTERVAL_MS, ReplicaStoppedError
+from replica.server.driver import CLOCK_READ_INTERVAL_MS, TURN_MAX, ReplicaStoppedError
 from tests.server.driver_fakes import LOG, NotingObserver, Script, wait_until
 from tests.server.driver_rig import ASK, NOW_MS, batch, flush, on, running
 
@@ -99,6 +100,44 @@ async def test_an_event_during_a_step_waits_for_its_end() -> None:
         await rig.driver.call(ASK)
         assert [type(event) for event in rig.core.events] == [ev.Started, ev.RequestReceived, ev.Ticked]
         assert rig.observer.steps == rig.core.events
+
+
+@pytest.mark.parametrize("effects", [0, 3, 2 * TURN_MAX])
+async def test_the_event_loop_runs_between_turns(effects: int) -> None:
+    """However many events come at once, so much is done and no more until the loop runs; none is lost or overtaken."""
+    answers = (reply(CallId(99)),) * effects
+    at_once = -(-TURN_MAX // (1 + effects))
+    async with running(on(Flushed, lambda _: answers)) as rig:
+        events = [Flushed(topic_partition=LOG, end_offset=Offset(number)) for number in range(3 * at_once)]
+        for event in events:
+            rig.driver.submit(event)
+        taken = [len(rig.core.seen(Flushed))]
+        while taken[-1] < len(events):
+            await asyncio.sleep(0)
+            taken.append(len(rig.core.seen(Flushed)))
+        assert max(after - before for before, after in pairwise([0, *taken])) <= at_once
+        assert rig.core.seen(Flushed) == events
+
+
+async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
+    """A core hears of a disk that refuses before all that waits for the next turn."""
+    async with running(lambda _: ()) as rig:
+        for _ in range(2 * TURN_MAX):
+            rig.driver.submit(Ticked())
+        failed = StorageFailed(reason="the disk refuses")
+        rig.driver.submit(failed, is_first=True)
+        assert rig.core.events == [Started(unix_ms=NOW_MS), *[Ticked()] * (TURN_MAX - 1), failed]
+
+
+async def test_a_flush_does_not_wait_behind_requests() -> None:
+    """What storage reports is of the log as it is: behind a cut that waits its turn it would speak for other batches."""
+    async with running(on(Started, lambda _: (flush(1),))) as rig:
+        for _ in range(100 * TURN_MAX):
+            rig.driver.submit(Ticked())
+        rig.core.script = lambda _: ()
+        await wait_until(lambda: len(rig.core.seen(Ticked)) == 100 * TURN_MAX, "the last tick")
+        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush")
+        assert isinstance(rig.core.events[-1], Ticked)
 
 
 async def test_records_of_a_reply_are_read_as_it_is_made() -> None:
