@@ -107,37 +107,37 @@ async def test_the_event_loop_runs_between_turns(effects: int) -> None:
     """However many events come at once, so much is done and no more until the loop runs; none is lost or overtaken."""
     answers = (reply(CallId(99)),) * effects
     at_once = -(-TURN_MAX // (1 + effects))
-    async with running(on(Flushed, lambda _: answers)) as rig:
-        events = [Flushed(topic_partition=LOG, end_offset=Offset(number)) for number in range(3 * at_once)]
+    async with running(on(ev.Flushed, lambda _: answers)) as rig:
+        events = [ev.Flushed(topic_partition=LOG, end_offset=Offset(number)) for number in range(3 * at_once)]
         for event in events:
             rig.driver.submit(event)
-        taken = [len(rig.core.seen(Flushed))]
+        taken = [len(rig.core.seen(ev.Flushed))]
         while taken[-1] < len(events):
             await asyncio.sleep(0)
-            taken.append(len(rig.core.seen(Flushed)))
+            taken.append(len(rig.core.seen(ev.Flushed)))
         assert max(after - before for before, after in pairwise([0, *taken])) <= at_once
-        assert rig.core.seen(Flushed) == events
+        assert rig.core.seen(ev.Flushed) == events
 
 
 async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
     """A core hears of a disk that refuses before all that waits for the next turn."""
     async with running(lambda _: ()) as rig:
         for _ in range(2 * TURN_MAX):
-            rig.driver.submit(Ticked())
-        failed = StorageFailed(reason="the disk refuses")
+            rig.driver.submit(ev.Ticked())
+        failed = ev.StorageFailed(reason="the disk refuses")
         rig.driver.submit(failed, is_first=True)
-        assert rig.core.events == [Started(unix_ms=NOW_MS), *[Ticked()] * (TURN_MAX - 1), failed]
+        assert rig.core.events == [ev.Started(unix_ms=NOW_MS), *[ev.Ticked()] * (TURN_MAX - 1), failed]
 
 
 async def test_a_flush_does_not_wait_behind_requests() -> None:
     """What storage reports is of the log as it is: behind a cut that waits its turn it would speak for other batches."""
-    async with running(on(Started, lambda _: (flush(1),))) as rig:
+    async with running(on(ev.Started, lambda _: (flush(1),))) as rig:
         for _ in range(100 * TURN_MAX):
-            rig.driver.submit(Ticked())
+            rig.driver.submit(ev.Ticked())
         rig.core.script = lambda _: ()
-        await wait_until(lambda: len(rig.core.seen(Ticked)) == 100 * TURN_MAX, "the last tick")
-        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush")
-        assert isinstance(rig.core.events[-1], Ticked)
+        await wait_until(lambda: len(rig.core.seen(ev.Ticked)) == 100 * TURN_MAX, "the last tick")
+        await wait_until(lambda: bool(rig.core.seen(ev.Flushed)), "the flush")
+        assert isinstance(rig.core.events[-1], ev.Ticked)
 
 
 async def test_records_of_a_reply_are_read_as_it_is_made() -> None:
