@@ -136,16 +136,18 @@ async def test_the_event_loop_runs_between_turns(effects: int) -> None:
     """However many events come at once, so much is done and no more until the loop runs; none is lost or overtaken."""
     answers = (reply(CallId(99)),) * effects
     at_once = -(-TURN_MAX // (1 + effects))
-    async with running(on(Flushed, lambda _: answers)) as rig:
-        events = [Flushed(topic_partition=LOG, end_offset=Offset(number)) for number in range(3 * at_once)]
+    async with running(on(SendFailed, lambda _: answers)) as rig:
+        events = [
+            SendFailed(correlation_id=CorrelationId(number), replica_id=ReplicaId(2)) for number in range(3 * at_once)
+        ]
         for event in events:
             rig.driver.submit(event)
-        taken = [len(rig.core.seen(Flushed))]
+        taken = [len(rig.core.seen(SendFailed))]
         while taken[-1] < len(events):
             await asyncio.sleep(0)
-            taken.append(len(rig.core.seen(Flushed)))
+            taken.append(len(rig.core.seen(SendFailed)))
         assert max(after - before for before, after in pairwise([0, *taken])) <= at_once
-        assert rig.core.seen(Flushed) == events
+        assert rig.core.seen(SendFailed) == events
 
 
 async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
@@ -159,7 +161,7 @@ async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
 
 
 async def test_a_flush_does_not_wait_behind_requests() -> None:
-    """What storage reports is of the log as it is: behind a cut that waits its turn it would speak for other batches."""
+    """What storage reports is of the log as it is: behind a cut that waits for its turn it would speak for others."""
     async with running(on(Started, lambda _: (flush(1),))) as rig:
         for _ in range(100 * TURN_MAX):
             rig.driver.submit(Ticked())
