@@ -28,6 +28,8 @@ from replica.core.events import (
     RequestReceived,
     ResponseReceived,
     SendFailed,
+    SnapshotStored,
+    SnapshotTooLarge,
     Started,
     StorageFailed,
     Ticked,
@@ -94,7 +96,7 @@ class Driver:
         self._watched = core.watched_peers
         self.waiting_bytes_max = WAITING_BYTES_MAX
         self._first: deque[Event] = deque()
-        """What the core hears before anything else: what storage has to say is of the logs as they are now."""
+        """What the core hears before anything else."""
         self._events: deque[Event] = deque()
         self._turn_left = TURN_MAX
         """How much may be done yet before the event loop runs."""
@@ -116,40 +118,27 @@ class Driver:
         self._clock_read_ms = self._clocks.monotonic_ms()
         self.submit(Started(unix_ms=self._clocks.unix_ms()))
 
-    def submit(self, event: Event, *, is_first: bool = False) -> None:
+    def submit(self, event: Event | None = None, *, is_first: bool = False) -> None:
         """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped.
 
         What waits for that step to end comes before it, unless it ``is_first``. So does what waits for the event loop
-        to have run, once ``TURN_MAX`` was done without: what is first never waits for that.
+        to have run, once ``TURN_MAX`` was done without; without an event, that goes on. What storage reports waits for
+        no turn:
+
+        1. A flush of [0, 10) ends, and its report waits. 2. What waits before it cuts the log to 5, and appends up to
+        10. 3. The core hears of 10, and takes the new batches for flushed.
         """
         if self._stopped:
             return
         if is_first:
+            assert event is not None, "nothing is first"
             self._first.appendleft(event)
-        else:
+        elif isinstance(event, _HEARD_AT_ONCE):
+            self._first.append(event)
+        elif event is not None:
             self._events.append(event)
-        if not self._stepping and (is_first or self._turn_left > 0):
-            self._step_in_turn()
-
-    def report(self, event: Event) -> None:
-        """Step the core with what storage has to say now, or right after the step that is under way.
-
-        1. A flush of [0, 10) ends, and its report waits for the next turn. 2. What waits before it cuts the log to 5,
-        and appends up to 10. 3. The core hears of 10, and takes the new batches for flushed.
-        """
-        if self._stopped:
+        if self._stepping or not (self._first or self._turn_left > 0):
             return
-        self._first.append(event)
-        if not self._stepping:
-            self._step_in_turn()
-
-    def _begin_turn(self) -> None:
-        """Go on, after the event loop has run."""
-        self._turn_left = TURN_MAX
-        if self._events and not self._stopped:
-            self._step_in_turn()
-
-    def _step_in_turn(self) -> None:
         was_over = self._turn_left <= 0
         self._stepping = True
         try:
@@ -164,6 +153,11 @@ class Driver:
             if self._stepped is not None:
                 self._stepped.set_result(None)
                 self._stepped = None
+
+    def _begin_turn(self) -> None:
+        """Go on, after the event loop has run."""
+        self._turn_left = TURN_MAX
+        self.submit()
 
     def _look_at_watched(self) -> None:
         """Have those watched whom the core wants watched by now."""
@@ -326,6 +320,16 @@ class Driver:
             self._timer = None
 
 
+_HEARD_AT_ONCE = (
+    Flushed,
+    SnapshotStored,
+    SnapshotTooLarge,
+    BatchFound,
+    ProducersScanned,
+    LogStartMoved,
+    StorageFailed,
+)
+"""What storage has to say of the logs as they are."""
 _REPORTS = Flushed | LogDamaged | LogRead | BatchFound | ProducersScanned | LogStartMoved
 
 

@@ -50,6 +50,7 @@ VOTERS = 4
 MAKERS = 1
 """How many may have a log made, which takes more computing than waiting: the event loop computes in turn with them."""
 
+
 _Reading = Question | ReadLog | FindBatch | ScanProducers | ApplyRetention
 Outcome = StorageReport | Answer | DamagedLogError | FailedDirectoryError | None
 
@@ -63,9 +64,6 @@ class Owner(Protocol):
 
     def submit(self, event: Event, *, is_first: bool = False) -> None:
         """Let the core hear of it, in its turn, or before anything else."""
-
-    def report(self, event: Event) -> None:
-        """Let the core hear of what storage has to say, before it steps on."""
 
     def forget_reports(self, log: TopicPartition) -> None:
         """Let the core not hear any more of what storage had to say of a log: it is gone."""
@@ -108,7 +106,7 @@ class Performer:
         self._voters = ThreadPoolExecutor(max_workers=VOTERS, thread_name_prefix="voter")
         self._makers = ThreadPoolExecutor(max_workers=MAKERS, thread_name_prefix="maker")
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
-        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], owner.report)
+        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], owner.submit)
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Perform the effects of a step, in order, or let them wait for their turn.
@@ -261,12 +259,12 @@ class Performer:
                 # A replay is one read after the other: what comes meanwhile, heartbeats among it, must get its turn.
                 asyncio.get_running_loop().call_soon(self._owner.submit, outcome)
             case _:
-                self._owner.report(outcome)
+                self._owner.submit(outcome)
 
     def on_error(self, error: Exception) -> None:
-        """Let the core hear of a disk that refuses, before anything else. If it is one of several, all else goes on."""
+        """Let the core hear of a disk that refuses: of a log directory before anything else, and all else goes on."""
         if not isinstance(error, FailedDirectoryError):
-            self._owner.submit(StorageFailed(reason=str(error)), is_first=True)
+            self._owner.submit(StorageFailed(reason=str(error)))
             return
         self._has_failures = True
         self._owner.submit(self._storage.on_failed(error), is_first=True)
@@ -287,7 +285,7 @@ class Performer:
             self.on_error(outcome.failure)
             return
         self._owner.on_flushed(outcome)
-        self._owner.report(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
+        self._owner.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
 
 
 def _batch_bytes(effect: Effect) -> int:

@@ -107,16 +107,19 @@ async def test_the_event_loop_runs_between_turns(effects: int) -> None:
     """However many events come at once, so much is done and no more until the loop runs; none is lost or overtaken."""
     answers = (reply(CallId(99)),) * effects
     at_once = -(-TURN_MAX // (1 + effects))
-    async with running(on(ev.Flushed, lambda _: answers)) as rig:
-        events = [ev.Flushed(topic_partition=LOG, end_offset=Offset(number)) for number in range(3 * at_once)]
+    async with running(on(ev.SendFailed, lambda _: answers)) as rig:
+        events = [
+            ev.SendFailed(correlation_id=CorrelationId(number), replica_id=ReplicaId(2))
+            for number in range(3 * at_once)
+        ]
         for event in events:
             rig.driver.submit(event)
-        taken = [len(rig.core.seen(ev.Flushed))]
+        taken = [len(rig.core.seen(ev.SendFailed))]
         while taken[-1] < len(events):
             await asyncio.sleep(0)
-            taken.append(len(rig.core.seen(ev.Flushed)))
+            taken.append(len(rig.core.seen(ev.SendFailed)))
         assert max(after - before for before, after in pairwise([0, *taken])) <= at_once
-        assert rig.core.seen(ev.Flushed) == events
+        assert rig.core.seen(ev.SendFailed) == events
 
 
 async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
@@ -130,7 +133,7 @@ async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
 
 
 async def test_a_flush_does_not_wait_behind_requests() -> None:
-    """What storage reports is of the log as it is: behind a cut that waits its turn it would speak for other batches."""
+    """What storage reports is of the log as it is: behind a cut that waits for its turn it would speak for others."""
     async with running(on(ev.Started, lambda _: (flush(1),))) as rig:
         for _ in range(100 * TURN_MAX):
             rig.driver.submit(ev.Ticked())
