@@ -126,12 +126,13 @@ screenshots: $(INSTALLED) $(GENERATED)
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)
 
 # Tests that start replica processes wait more than they work: four of them run side by side, and beside them those that
-# compute, with what they leave of the processor. These must be nice: or the others would measure who gets it.
+# compute, with what they leave of the processor. These must be nice, or the others would measure who gets it; and they
+# may take longer until they are taken to hang.
 test: java $(INSTALLED) $(GENERATED)
 	@$(MAKE) --no-print-directory --jobs=2 DEPTH='$(DEPTH)' test-processes test-computing
 
 test-computing:
-	nice -n 10 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
+	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" --timeout 300 $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
 
 # What it says is told when it is over, or the two would tell in turns.
 test-processes:

@@ -19,7 +19,7 @@ from nemesis.linearizability.operations import Outcome, Value
 from nemesis.pipeline.corpora.engine import judge_store
 from nemesis.pipeline.corpora.plan import Sizes
 from nemesis.verdict import Verdict
-from tests.depth import is_night
+from tests.depth import is_night, times
 from tests.linearizability.histories import ASK
 from tests.pipeline.chains import KINDS, drawn, in_windows, model_of, overlapping, right, spoiled, verdict_of, whole
 from tests.pipeline.stores import write_store
@@ -27,8 +27,8 @@ from tests.pipeline.stores import write_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HISTORIES = 60
-LOGS = 12
+HISTORIES = times(30)
+LOGS = times(6)
 """How many of them are logs, each of which takes fifty milliseconds."""
 SIZES = Sizes(bucket=200, hot=100, window=40, call=1_000)
 DOUBTS = ("undecided", "refute it as well")
