@@ -19,10 +19,8 @@ from pathlib import Path
 from nemesis.linearizability.beam import MEMO, Answer, Finding
 from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.judgement import CONFIGURATIONS_PER_EVENT, Budget
-from nemesis.linearizability.register_columns import COLUMNS, Column, FirstAnswer, RegisterColumns
-from nemesis.linearizability.register_events import RegisterEvents
-from nemesis.linearizability.register_frontier import DOMINANCE_MAX, WITNESSES
-from nemesis.linearizability.register_pending import REUSED, Config
+from nemesis.linearizability.register_events import COLUMNS, Column, FirstAnswer, RegisterColumns, RegisterEvents
+from nemesis.linearizability.register_pending import DOMINANCE_MAX, REUSED, WITNESSES, Config
 from nemesis.linearizability.register_search import (
     FIRST_TRIES,
     FIRST_TRIES_PER_EVENT,

@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from nemesis.scenarios.client_memory import ClientMemory
-from nemesis.scenarios.cluster_messages import ClusterDeliveries
-from nemesis.scenarios.cluster_shape import ClusterShape
-from nemesis.scenarios.cluster_views import look_at_cluster, look_at_partition, partition_of
-from nemesis.scenarios.cluster_world import ClusterWorld
-from nemesis.scenarios.judging import judges_of
+from nemesis.scenarios.cluster_world import ClusterShape, ClusterWorld, judges_of
+from nemesis.scenarios.messages import ClusterDeliveries, Standing
 from nemesis.scenarios.stage import HOLD, Stage
-from nemesis.scenarios.standing import Standing
-from nemesis.scenarios.views import Cell, ReplicaView, WorldView
+from nemesis.scenarios.views import Cell, ReplicaView, WorldView, look_at_cluster, look_at_partition, partition_of
 from nemesis.simulator.node import Node, Step
 from replica.core import effects as fx
 from replica.core import messages as m

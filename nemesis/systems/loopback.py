@@ -13,7 +13,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 from nemesis.cluster.host import SERVICE_PORT
-from nemesis.cluster.process_nodes import ProcessNodes
+from nemesis.cluster.processes import ProcessNodes
 from nemesis.errors import UnsupportedError
 from nemesis.faults.breakable import SystemLinks
 from nemesis.faults.links import Link, LinkMode

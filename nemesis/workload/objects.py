@@ -25,8 +25,7 @@ from nemesis.history.events import READ, EventType
 from nemesis.history.recorder import Recorder
 from nemesis.linearizability.model import Model
 from nemesis.workload.encoding import Detail, Encoding
-from nemesis.workload.pace import Pace
-from nemesis.workload.workload import Setup, Workload
+from nemesis.workload.workload import Pace, Setup, Workload
 
 READ_OBJECTS = "read-objects"
 OPERATIONS_PER_OBJECT = 100

@@ -23,8 +23,7 @@ from nemesis.pipeline.corpora.bucket import Task, completed, judge_bucket, malfo
 from nemesis.pipeline.corpora.chain import Judged, Link, Row, unknown
 from nemesis.pipeline.corpora.encoding import columns_of, ints, operations_of
 from nemesis.pipeline.corpora.known import Known, Reasons
-from nemesis.pipeline.corpora.log_numbers import LogNumbers
-from nemesis.pipeline.corpora.log_rows import LogRows
+from nemesis.pipeline.corpora.log_numbers import LogNumbers, LogRows
 from nemesis.verdict import Verdict
 
 RECORDS_MAX = 50_000_000
