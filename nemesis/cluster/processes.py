@@ -175,14 +175,12 @@ class ProcessesByNode(Generic[ProcessT]):
         self._processes: dict[int, ProcessT] = {}
 
     async def stop(self, node: int, grace_s: float) -> bool:
-        """SIGTERM, and SIGKILL if it is still there after that; whether it was there."""
         was_there = self.is_running(node)
         if node in self._processes:
             await self._processes[node].stop(grace_s)
         return was_there
 
     async def kill(self, node: int) -> bool:
-        """SIGKILL, paused or not; whether it was there."""
         return self.is_running(node) and await self._processes[node].kill()
 
     async def pause(self, node: int) -> bool:
@@ -194,19 +192,15 @@ class ProcessesByNode(Generic[ProcessT]):
         return node in self._processes and await self._processes[node].resume()
 
     def is_running(self, node: int) -> bool:
-        """Whether the process is there, paused or not."""
         return node in self._processes and self._processes[node].exit_code is None
 
     def is_paused(self, node: int) -> bool:
-        """Whether the process is there and paused."""
         return self.is_running(node) and self._processes[node].is_paused
 
     def exit_code(self, node: int) -> int | None:
-        """How the node's last process ended; absent while it is there, or if there never was one."""
         return self._processes[node].exit_code if node in self._processes else None
 
     def died(self, node: int) -> bool:
-        """Whether the node's last process ended by itself."""
         return node in self._processes and self._processes[node].died
 
     def killed_ns(self, node: int) -> int | None:
@@ -245,7 +239,6 @@ class ProcessNodes(ProcessesByNode[NodeProcess]):
         return self._folder / "nodes" / str(node)
 
     def inside(self, node: int) -> Path:
-        """The same."""
         return self.folder(node)
 
     def make_folders(self) -> None:
@@ -261,12 +254,10 @@ class ProcessNodes(ProcessesByNode[NodeProcess]):
     async def run(
         self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start the node's process."""
         assert not self.is_running(node), f"node {node} runs"
         self._processes[node] = self._started(node, command, log_file, environment)
 
     async def run_once(self, node: int, command: Sequence[str], log_file: Path, *, at_most_s: float) -> int:
-        """Run a command to its end; its exit code. Raises TimeoutError."""
         process = self._started(node, command, log_file, None)
         try:
             async with asyncio.timeout(at_most_s):

@@ -83,7 +83,6 @@ class ReplicaCluster:
 
     @property
     def shows_logs(self) -> bool:
-        """Replicas tell what they hold."""
         return True
 
     @property

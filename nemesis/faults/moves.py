@@ -136,7 +136,6 @@ class Moves(Family[Reassign]):
         return Aim(nodes=tuple(sorted(have)) or self._system.nodes)
 
     async def strike(self, opened: OpenFault[Reassign]) -> tuple[int, ...]:
-        """Begin."""
         healing = self._healings[opened.fault_id] = asyncio.get_running_loop().create_future()
         self._has_moved = True
         self._tasks[opened.fault_id] = asyncio.create_task(self._go(opened, healing))

@@ -310,7 +310,6 @@ class Voters(Family[ChangeVoters]):
         return await super().aim(fault, random)
 
     async def strike(self, opened: OpenFault[ChangeVoters]) -> tuple[int, ...]:
-        """Begin the change."""
         self._changes.begin(opened.fault_id, opened.fault, opened.nodes)
         return opened.nodes
 

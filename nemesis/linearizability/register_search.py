@@ -102,7 +102,7 @@ class Runs(Protocol):
         """See ``relaxed_run``."""
 
     def outline(self, *, room: int) -> Finding[Config]:
-        """See ``register_outline.outline_run``."""
+        """See ``outline_run``."""
 
     def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
         """A beam that FORGETS, and whose walker takes ``enough`` for all."""
@@ -118,20 +118,16 @@ class PythonRuns:
         self._history = history
 
     def relaxed(self, *, room: int, held_max: int) -> Finding[Config]:
-        """See ``relaxed_run``."""
         return relaxed_run(self._history, Effort(room=room, held_max=held_max))
 
     def outline(self, *, room: int) -> Finding[Config]:
-        """See ``register_outline.outline_run``."""
         return outline_run(self._history, Effort(room=room))
 
     def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
-        """See ``Runs``."""
         walker = RegisterWalker(self._history, Effort(room=room, held_max=held_max), enough)
         return Beam(walker=walker, events=self._history.events, stop=stop, width=width, forgets=FORGETS).walk(START)
 
     def beam(self, *, stop: int, width: int, room: int, held_max: int) -> Finding[Config]:
-        """See ``beam.Beam``."""
         walker = RegisterWalker(self._history, Effort(room=room, held_max=held_max))
         return Beam(walker=walker, events=self._history.events, stop=stop, width=width).walk(START)
 

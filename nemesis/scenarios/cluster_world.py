@@ -46,7 +46,6 @@ class CalmDisk(NodeDisk):
     """A disk from which a power loss takes all that was not flushed, and never a part of it."""
 
     def lose_power(self) -> None:
-        """See ``NodeDisk``."""
         self.files.crash()
 
 
@@ -92,7 +91,6 @@ class ClusterWorld(World):
     # --- holding back -----------------------------------------------------------------------------------------------
 
     def send(self, node: Node, effect: fx.Send) -> None:
-        """See ``World``."""
         if not _is_of_a_follower(effect.request):
             super().send(node, effect)
         elif node.replica_id in self.holding:
@@ -202,16 +200,13 @@ class Only(Observer):
         self._nodes = nodes
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         if node.replica_id in self._nodes:
             self._judge.on_boot(node, torn_bytes)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         if node.replica_id in self._nodes:
             self._judge.on_step(node, step)
 
     def on_down(self, node: Node, crash: Crash) -> None:
-        """See ``Observer``."""
         if node.replica_id in self._nodes:
             self._judge.on_down(node, crash)

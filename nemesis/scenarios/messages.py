@@ -45,7 +45,6 @@ class Deliveries(Observer):
         return tuple(lines)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         match step.event:
             case ev.RequestReceived(request=request):
                 source = _sender_of(request)
@@ -174,12 +173,10 @@ class ClusterDeliveries(Deliveries):
         self._standing = standing
 
     def note(self, line: str) -> None:
-        """See ``Deliveries``."""
         if line not in self.seen:
             super().note(line)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         match step.event:
             case ev.RequestReceived(request=m.FetchRequest(replica_id=int(replica_id)) as request):
                 self._note_message(node, replica_id, self._fetch_words(node, replica_id, request))

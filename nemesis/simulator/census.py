@@ -43,12 +43,10 @@ class Census(Observer):
         self._led: set[Epoch] = set()
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         self._rare[Rare.TORN_TAIL] += torn_bytes > 0
         self._roles.pop(node.replica_id, None)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         self.steps += 1
         for effect in step.effects if fx.Truncate in step.kinds else ():
             if isinstance(effect, fx.Truncate) and effect.topic_partition == self._log:
@@ -65,7 +63,6 @@ class Census(Observer):
                 self._on_role(node.replica_id, now, before)
 
     def on_down(self, node: Node, crash: Crash) -> None:
-        """See ``Observer``."""
         self._rare[Rare.POWER_LOSS] += crash.cause.startswith("power")
         self._rare[Rare.CRASH_BETWEEN_EFFECTS] += 0 < crash.performed < crash.effects
         self._rare[Rare.CRASH_IN_EFFECT] += crash.cause == "power-in-step"
@@ -75,7 +72,6 @@ class Census(Observer):
         files.refused_for_space = 0
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
-        """See ``Observer``."""
         del error
         self._rare[Rare.DAMAGE_DETECTED] += node.is_retired
         self._rare[Rare.FULL_DISK] += node.disk.files.refused_for_space > 0
@@ -147,7 +143,6 @@ class SnapshotCensus(Observer):
         self._names = names
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         del torn_bytes
         self.restored.discard(node.replica_id)
         if any(node.recovered[log].snapshots for log in self._logs):
@@ -155,7 +150,6 @@ class SnapshotCensus(Observer):
             self.restored.add(node.replica_id)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         match step.event:
             case ev.SnapshotStored():
                 self._rare[self._names.stored] += 1
@@ -179,16 +173,13 @@ class MetadataCensus(SnapshotCensus):
         self._images: dict[ReplicaId, MetadataImage] = {}
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         super().on_boot(node, torn_bytes)
         self._images.pop(node.replica_id, None)
 
     def on_wiped(self, node: Node) -> None:
-        """See ``Observer``."""
         self._new_disks.add(node.replica_id)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         super().on_step(node, step)
         before = self._images.get(node.replica_id)
         if node.core is not None:
@@ -228,7 +219,6 @@ class VoterCensus(Observer):
         """Who has led that was no voter at first."""
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         for effect in () if step.kinds.isdisjoint(_COUNTED) else step.effects:
             self._on_effect(node, effect)
         if node.core is None or not step.is_whole:
@@ -238,7 +228,6 @@ class VoterCensus(Observer):
                 self._newcomers.add((log, node.key))
 
     def on_wiped(self, node: Node) -> None:
-        """See ``Observer``."""
         had_vote = any(book.latest_committed.find(node.replica_id) is not None for book in self._books.values())
         self._rare[Rare.VOTER_DISK_WIPED if had_vote else Rare.OBSERVER_DISK_WIPED] += 1
 
@@ -315,11 +304,9 @@ class GroupCensus(Observer):
         self._numbered: set[tuple[SessionId, int]] = set()
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         self._snapshots.on_boot(node, torn_bytes)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         self._snapshots.on_step(node, step)
         if fx.Reply in step.kinds:
             self._rare[Rare.LEASE_READ] += is_answered_by_lease(step)

@@ -50,7 +50,6 @@ class ClusterCensus(Observer):
         self._controllers: set[Epoch] = set()
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         del torn_bytes
         damaged = sum(found.damage is not None for found in node.recovered.values())
         self._rare[Rare.PARTITION_OFFLINE_AT_START] += damaged
@@ -59,7 +58,6 @@ class ClusterCensus(Observer):
             del self._high_watermarks[key]
 
     def on_wiped(self, node: Node) -> None:
-        """See ``Observer``."""
         counted_on: list[set[ReplicaId | None]] = [
             {*registration.isr, *registration.elr} or {registration.last_known_leader}
             for _, registration in self._image.partitions()
@@ -69,7 +67,6 @@ class ClusterCensus(Observer):
         self._rare[Rare.LAST_COUNTED_ON_DISK_REPLACED] += {node.replica_id} in counted_on
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         if ev.LogDamaged in step.kinds:
             self._rare[Rare.PARTITION_OFFLINE] += 1
         for effect in () if step.kinds.isdisjoint(_COUNTED) else step.effects:

@@ -237,7 +237,6 @@ class _UntilHealed(Observer):
         self._end_us = int(options.schedule.time_limit_s * US_PER_S)
 
     def on_begin(self, world: World, record: Record) -> None:
-        """See ``Observer``."""
         del record
         world.queue.at(self._end_us + 1, self._break_off)
 

@@ -152,7 +152,6 @@ class ForeignSystem(ABC):
 
     @property
     def shows_logs(self) -> bool:
-        """Whether ``replica_states`` and ``dumps`` tell what the nodes hold; else clients alone say what is kept."""
         return self.offer.shows_logs
 
     @property

@@ -73,11 +73,9 @@ class LoopbackHost(ProcessNodes):
         return IN_SIMULATOR_ONLY if need is Need.SIMULATOR else WHY_NO_CUT
 
     async def open(self) -> None:
-        """Make the folders."""
         self.make_folders()
 
     async def close(self) -> None:
-        """End every process."""
         self.kill_all_now()
 
     def addresses(self, source: int, port: int = SERVICE_PORT) -> Mapping[int, str]:

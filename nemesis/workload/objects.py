@@ -163,7 +163,6 @@ class ObjectWorkload(Workload):
         return {value: detail["changed_at"]} if value is not None and "changed_at" in detail else {}
 
     async def run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
-        """One process after the other."""
         while not stop.is_set():
             process = self._new_process()
             try:

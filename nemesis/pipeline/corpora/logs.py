@@ -56,7 +56,6 @@ class LogLink(Link):
         self._carried: pa.Table | None = None
 
     def window(self, rows: pa.Table) -> Judged | None:
-        """See ``Link``."""
         whole = self._whole(rows.slice(0, rows.num_rows - 1))
         moment, taken = int(ints(rows, "invoked", 0)[-1]), rows.num_rows - 1
         try:
@@ -79,7 +78,6 @@ class LogLink(Link):
         return Judged(row=row, taken=taken, obstacle=self._too_much())
 
     def rest(self, rows: pa.Table) -> Row:
-        """See ``Link``."""
         whole = self._whole(rows)
         try:
             plain = self._plain(whole)
