@@ -187,7 +187,14 @@ class Replica:
             ON_REQUEST[type(event.request)](self, event.call_id, event.request, now_ms)
         else:
             ON_EVENT[type(event)](self, event, now_ms)
-        self._settle(now_ms)
+        self._tick_logs(now_ms)
+        if self._member is not None and self.halted is None:
+            steps = self._logs[METADATA_LOG].steps
+            self._member.settle(now_ms)
+            if self._logs[METADATA_LOG].steps != steps:
+                self._concerned.add(METADATA_LOG)
+        if self._concerned:
+            self._settle_logs(now_ms)
         effects, self._outbox = tuple(self._outbox), []
         return effects
 
@@ -342,17 +349,11 @@ class Replica:
 
     # --- what follows from it ---------------------------------------------------------------------------------------
 
-    def _settle(self, now_ms: int) -> None:
-        """Let those look who are concerned, because something has happened or because they are due.
+    def _settle_logs(self, now_ms: int) -> None:
+        """Let the groups look whose logs are concerned, because something has happened or because they are due.
 
         Who has acted on its log looks at it again in the next step, whatever that is of.
         """
-        self._tick_logs(now_ms)
-        if self._member is not None and self.halted is None:
-            steps = self._logs[METADATA_LOG].steps
-            self._member.settle(now_ms)
-            if self._logs[METADATA_LOG].steps != steps:
-                self._concerned.add(METADATA_LOG)
         concerned, self._concerned = sorted(self._concerned, key=self._order.__getitem__), set()
         for name in concerned:
             log, group = self._logs[name], self._groups.get(name)
@@ -362,8 +363,7 @@ class Replica:
             if log.steps != steps:
                 self._concerned.add(name)
             self._deadlines.set(name, earliest(log.deadline_ms, None if group is None else group.deadline_ms))
-        if concerned:
-            self._choose_watched()
+        self._choose_watched()
 
     def _choose_watched(self) -> None:
         """Name anew whose end is to be told at once, after something that can have changed that."""

@@ -123,14 +123,37 @@ class Driver:
         self._stepping = True
         try:
             while self._events and not self._stopped:
-                self._step(self._clocks.monotonic_ms())
+                now_ms = self._clocks.monotonic_ms()
+                event = self._next_event(now_ms)
+                effects: tuple[Effect, ...] = ()
+                try:
+                    effects = self._core.step(event, now_ms)
+                    self.performer.perform(effects)
+                except (StorageError, OSError) as error:
+                    # The rest of the effects relied on this one. The core hears of it before anything else happens.
+                    self._events.appendleft(StorageFailed(reason=str(error)))
+                self._tell(self._observer.on_step, event, effects, now_ms)
+        except Exception as error:
+            # A broken core must not go on answering: whatever it promised last is all it may promise.
+            self.on_bug(error)
         finally:
             self._stepping = False
-            self._arm_timer()
-            self._look_at_watched()
-            if self._stepped is not None:
-                self._stepped.set_result(None)
-                self._stepped = None
+            self._on_stepped()
+
+    def _next_event(self, now_ms: int) -> Event:
+        """Take the next event; what time of day it is the core hears before that, unless it was just told."""
+        if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
+            self._clock_read_ms = now_ms
+            return ClockRead(unix_ms=self._clocks.unix_ms())
+        return self._events.popleft()
+
+    def _on_stepped(self) -> None:
+        """Do what may have become due: a deadline, others who are to be watched, and who waits for a step to end."""
+        self._arm_timer()
+        self._look_at_watched()
+        if self._stepped is not None:
+            self._stepped.set_result(None)
+            self._stepped = None
 
     def _look_at_watched(self) -> None:
         """Have those watched whom the core wants watched by now."""
@@ -177,25 +200,6 @@ class Driver:
             send.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)
         await self.performer.stop()
-
-    def _step(self, now_ms: int) -> None:
-        """Take the next event; what time of day it is the core hears before that, unless it was just told."""
-        if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
-            self._clock_read_ms = now_ms
-            self._events.appendleft(ClockRead(unix_ms=self._clocks.unix_ms()))
-        event = self._events.popleft()
-        effects: tuple[Effect, ...] = ()
-        try:
-            effects = self._core.step(event, now_ms)
-            self.performer.perform(effects)
-        except (StorageError, OSError) as error:
-            # The rest of the effects relied on this one. The core hears of it before anything else happens.
-            self._events.appendleft(StorageFailed(reason=str(error)))
-        except Exception as error:
-            # A broken core must not go on answering: whatever it promised last is all it may promise.
-            self.on_bug(error)
-            return
-        self._tell(self._observer.on_step, event, effects, now_ms)
 
     # --- what comes of effects --------------------------------------------------------------------------------------
 

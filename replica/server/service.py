@@ -308,7 +308,7 @@ class ReplicaService:
         took = self._counts.of_clients[method.rpc]
         try:
             if isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
-                produced = partial(self._produced, context=context, caller=caller)
+                produced = partial(self._produced, caller=caller)
                 return await self._answer(method, request, context, produced, took, throttled=throttled)
             with self._placed(request, context) as (place, bounded):
                 answered = partial(self._answered, method.rpc, context=context, caller=caller)
@@ -388,11 +388,12 @@ class ReplicaService:
             return await self._authorizer.answer(request, caller, partial(self._answered, rpc, context=context))
         return self._quota_refusal(rpc, request, context) or await self._call(request)
 
-    async def _produced(
-        self, request: ProduceRequests, context: _CLIENTS_CONTEXT, caller: Caller | None
-    ) -> ProduceResponses:
+    async def _produced(self, request: ProduceRequests, caller: Caller | None) -> ProduceResponses:
         """Hand each write to the core for itself, in order, and wait until all have their answers."""
-        writes = [self._answered("Produce", write, context, caller) for write in request.requests]
+        call = self._call
+        if caller is not None and self._authorizer is not None:
+            call = partial(self._authorizer.answer, caller=caller, call=self._call)
+        writes = [call(write) for write in request.requests]
         answers = [await writes[0]] if len(writes) == 1 else await asyncio.gather(*writes, return_exceptions=True)
         responses = tuple(answer for answer in answers if isinstance(answer, ProduceResponse))
         if len(responses) == len(answers):
