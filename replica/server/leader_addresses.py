@@ -27,6 +27,7 @@ from replica.core.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     PeerRequest,
+    ProduceResponses,
     QuorumPeerRequest,
     Request,
     Response,
@@ -110,7 +111,7 @@ class LeaderAddresses:
     told: Mapping[ReplicaId, str]
     heard: HeardLeaders
 
-    def answer(self, response: Response) -> Response:
+    def answer(self, response: Response | ProduceResponses) -> Response | ProduceResponses:
         """Say in an answer where the leader is that it names, if the asker may not know."""
         match response:
             case FetchResponse(partitions=partitions):

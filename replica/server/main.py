@@ -223,7 +223,8 @@ class ReplicaProcess:
         """Make what serves the RPCs of clients by ``call``, and those of replicas."""
         return ReplicaService(
             call=call,
-            call_of_replica=self._serve_replica,
+            call_of_replica=self._driver.call,
+            leaders=self._leaders,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
             limits=service_limits(self._options),
@@ -281,11 +282,6 @@ class ReplicaProcess:
 
     def _on_peer_refused(self, evidence: PeerRefused) -> None:
         self._driver.submit(evidence)
-
-    async def _serve_replica(self, request: Request) -> Response:
-        """Let the core answer another replica; where leaders are is told and heard here."""
-        self._leaders.heard.on_request(request)
-        return self._leaders.answer(await self._driver.call(request))
 
     def _registered_addresses(self) -> dict[ReplicaId, str]:
         brokers = self._core.metadata.image.brokers

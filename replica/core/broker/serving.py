@@ -104,29 +104,14 @@ class FetchServer:
         return bool(waiting.alike) or any(parked.request.replica_id is None for parked, _ in waiting.others.values())
 
     def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
-        """Answer a fetch, or park it."""
+        """Answer a fetch, or park it. One before it in its session that still waits its follower has given up."""
         error = self._error(request)
         if error is not None:
             self._refuse(call_id, error)
             return
-        if request.session_id is not None:
-            self._go_on(call_id, request, now_ms)
+        if request.session_id is None:
+            self._on_lone_fetch(call_id, request, now_ms)
             return
-        reads = [self._fetch(part, request, now_ms) for part in request.partitions]
-        max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
-        if max_wait_ms <= 0 or self._parked.is_full or is_answerable(request, reads):
-            self._answer(call_id, request, reads)
-            return
-        ready = {part.topic_partition: read.bytes for part, read in zip(request.partitions, reads, strict=True)}
-        parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
-        self._parked.add(parked)
-        self._on_parked(parked.deadline_ms)
-        for part in request.partitions:
-            self._waiting_at.setdefault(part.topic_partition, _Waiting()).of(request)[call_id] = parked, part
-            self._on_change(part.topic_partition)  # A follower asks its leader for more once a consumer waits here.
-
-    def _go_on(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
-        """Take a fetch of a session. One before it that still waits is of a follower that has given it up."""
         session = self._sessions.on_fetch(request, now_ms)
         if isinstance(session, ErrorCode):
             self._refuse(call_id, session)
@@ -151,6 +136,21 @@ class FetchServer:
         if reads is None:
             reads = self._sessions.read_marked(session)
         self._answer_session(session, call_id, request, reads)
+
+    def _on_lone_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
+        """Take a fetch of no session, as consumers send it."""
+        reads = [self._fetch(part, request, now_ms) for part in request.partitions]
+        max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
+        if max_wait_ms <= 0 or self._parked.is_full or is_answerable(request, reads):
+            self._answer(call_id, request, reads)
+            return
+        ready = {part.topic_partition: read.bytes for part, read in zip(request.partitions, reads, strict=True)}
+        parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
+        self._parked.add(parked)
+        self._on_parked(parked.deadline_ms)
+        for part in request.partitions:
+            self._waiting_at.setdefault(part.topic_partition, _Waiting()).of(request)[call_id] = parked, part
+            self._on_change(part.topic_partition)  # A follower asks its leader for more once a consumer waits here.
 
     def _answer_session(
         self, session: FetchSession, call_id: CallId, request: FetchRequest, reads: Mapping[TopicPartition, Read]
