@@ -1,6 +1,7 @@
 """The single writer: steps the core with one event at a time and has its effects performed.
 
-Owns the core and the clock of one replica process, the calls that wait for it and its requests to peers. Everything
+Owns the core and the clock of one replica process, the calls that wait for it and its requests to peers: where a leader
+is goes with them and is heard before the core has the answer. Everything
 runs on one event loop; what waits for a disk or a peer takes its time elsewhere and comes back as an event. It knows no
 rule of the protocol and nothing of gRPC.
 """
@@ -39,6 +40,7 @@ from replica.ids import CallId, TopicPartition
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import FlushOutcome
+from replica.server.leader_addresses import LeaderAddresses
 from replica.server.performer import Performer
 from replica.server.ports import Core, PeerTransport, PeerWatch, StepObserver, StoragePort
 from replica.storage import StorageError
@@ -73,6 +75,7 @@ class Driver:
         transport: PeerTransport,
         observer: StepObserver,
         watch: PeerWatch,
+        leaders: LeaderAddresses,
         clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self.halted = asyncio.Event()
@@ -81,6 +84,7 @@ class Driver:
         """Who goes by settings that are not the core's."""
         self._core = core
         self._transport = transport
+        self._leaders = leaders
         self._observer = observer
         self._observer_is_broken = False
         self._clocks = clocks
@@ -223,7 +227,9 @@ class Driver:
     async def _send(self, send: Send) -> None:
         try:
             async with asyncio.timeout(send.timeout_ms / 1000):
-                response = await self._transport.call(send.replica_id, send.request, send.timeout_ms)
+                request = self._leaders.request(send.request)
+                response = await self._transport.call(send.replica_id, request, send.timeout_ms)
+            self._leaders.heard.on_answer(request, response)
         except (TransportError, TimeoutError, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and self._stopped:
                 raise

@@ -47,7 +47,7 @@ from replica.server.driver import Driver
 from replica.server.groups import make_groups
 from replica.server.health import Health
 from replica.server.housekeeping import Housekeeping
-from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
+from replica.server.leader_addresses import HeardLeaders, LeaderAddresses
 from replica.server.live_settings import LiveSettings, service_limits
 from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
@@ -193,7 +193,8 @@ class ReplicaProcess:
         self._driver = Driver(
             core=self._core,
             storage=storage,
-            transport=TellingTransport(self._transport, self._leaders),
+            transport=self._transport,
+            leaders=self._leaders,
             observer=observer if tracing is None else tracing.observing(observer),
             clocks=clocks,
             watch=DiallingWatch(connections=self._transport, submit=self._on_peer_refused, now_ms=clocks.monotonic_ms),
