@@ -280,14 +280,11 @@ class Replica:
             self._concerned.add(asking_group)
             self._groups[asking_group].on_answer(event)
         elif self.broker is not None:
-            is_of_fetchers = self.broker.fetchers.owns(event.correlation_id)
+            asker = self.broker.fetchers if self.broker.fetchers.owns(event.correlation_id) else self.broker
             if isinstance(event, ResponseReceived):
-                asker = self.broker.fetchers if is_of_fetchers else self.broker
                 asker.on_response(event.correlation_id, event.response, now_ms)
-            elif is_of_fetchers:
-                self.broker.fetchers.on_failed(event.correlation_id, now_ms)
             else:
-                self.broker.on_send_failed(event.correlation_id, now_ms)
+                asker.on_failed(event.correlation_id, now_ms)
 
     def _on_peer_refused(self, event: PeerRefused, now_ms: int) -> None:
         if event.replica_id in self.watched_peers:

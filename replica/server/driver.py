@@ -128,15 +128,15 @@ class Driver:
         try:
             while self._events and not self._stopped:
                 now_ms = self._clocks.monotonic_ms()
-                event = self._next_event(now_ms)
+                taken = self._next_event(now_ms)
                 effects: tuple[Effect, ...] = ()
                 try:
-                    effects = self._core.step(event, now_ms)
+                    effects = self._core.step(taken, now_ms)
                     self.performer.perform(effects)
                 except (StorageError, OSError) as error:
                     # The rest of the effects relied on this one. The core hears of it before anything else happens.
                     self._events.appendleft(StorageFailed(reason=str(error)))
-                self._tell(self._observer.on_step, event, effects, now_ms)
+                self._tell(self._observer.on_step, taken, effects, now_ms)
         except Exception as error:
             # A broken core must not go on answering: whatever it promised last is all it may promise.
             self.on_bug(error)

@@ -174,7 +174,7 @@ class Broker:
             case _:
                 raise AssertionError(f"{type(response).__name__} is no answer of a controller")
 
-    def on_send_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
+    def on_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
         """Try again later what may not have got through to the controller."""
         self.has_news = True
         match self._asked_controller.pop(correlation_id, None):

@@ -254,14 +254,11 @@ class BrokerBench:
         self.effects.clear()
         sent = next(sent for sent in self.sent if isinstance(sent.request, kind))
         self.sent.remove(sent)
-        is_of_fetchers = self.broker.fetchers.owns(sent.correlation_id)
-        if response is not None:
-            asker = self.broker.fetchers if is_of_fetchers else self.broker
-            asker.on_response(sent.correlation_id, response, self.now_ms)
-        elif is_of_fetchers:
-            self.broker.fetchers.on_failed(sent.correlation_id, self.now_ms)
+        asker = self.broker.fetchers if self.broker.fetchers.owns(sent.correlation_id) else self.broker
+        if response is None:
+            asker.on_failed(sent.correlation_id, self.now_ms)
         else:
-            self.broker.on_send_failed(sent.correlation_id, self.now_ms)
+            asker.on_response(sent.correlation_id, response, self.now_ms)
         self.settle()
         assert isinstance(sent.request, kind), sent
         return sent.request
