@@ -86,16 +86,7 @@ class Broker:
         self.offline: Mapping[TopicPartition, OfflinePartition] = self._hosting.offline
         """Those that it would host if their logs were not damaged."""
         self._proposals = Proposals(config=config, incarnation_id=identity.incarnation_id, partitions=self.partitions)
-        self.server = FetchServer(
-            config=config,
-            registered=self._registered,
-            partitions=self.partitions,
-            why_not_hosted=self._why_not_hosted,
-            last_fetches=session_fetches,
-            on_change=self._note_change,
-            on_parked=self._note_deadline,
-            emit=emit,
-        )
+        self.server = self._new_server(config, session_fetches)
         """Who takes the fetches of others."""
         self.fetchers = Fetchers(
             config=config,
@@ -116,6 +107,18 @@ class Broker:
         """When it is to settle at the latest; absent while only an event can change anything."""
         self._checkpoint_at_ms = 0
         self._checkpointed: Mapping[TopicPartition, Offset] = {}
+
+    def _new_server(self, config: ReplicaConfig, session_fetches: dict[ReplicaId, SessionFetch]) -> FetchServer:
+        return FetchServer(
+            config=config,
+            registered=self._registered,
+            partitions=self.partitions,
+            why_not_hosted=self._why_not_hosted,
+            last_fetches=session_fetches,
+            on_change=self._note_change,
+            on_parked=self._note_deadline,
+            emit=self._emit,
+        )
 
     @property
     def failed_directories(self) -> Mapping[str, str]:

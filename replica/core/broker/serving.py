@@ -104,7 +104,7 @@ class FetchServer:
         return bool(waiting.alike) or any(parked.request.replica_id is None for parked, _ in waiting.others.values())
 
     def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
-        """Answer a fetch, or park it. One before it in its session that still waits its follower has given up."""
+        """Answer a fetch, or park it. One of its session that still waits is of a follower that has given it up."""
         error = self._error(request)
         if error is not None:
             self._refuse(call_id, error)
