@@ -49,6 +49,11 @@ _Told = ParamSpec("_Told")
 
 WAITING_BYTES_MAX = 256 << 20
 """How many bytes of batches may wait for disks that do not come back, before writes are refused."""
+TURN_MAX = 256
+"""How much is done until the event loop runs for everybody else: every step counts, and each effect of it as much.
+
+A thousand clients that write at once are a thousand steps, and one answer can bring records for a thousand partitions.
+"""
 CLOCK_READ_INTERVAL_MS = 1000
 """How long the core goes by a reading of the machine's clock, which somebody may have set meanwhile."""
 
@@ -92,7 +97,11 @@ class Driver:
         self._watch = watch
         self._watched = core.watched_peers
         self.waiting_bytes_max = WAITING_BYTES_MAX
+        self._first: deque[Event] = deque()
+        """What the core hears before anything else: what storage has to say is of the logs as they are now."""
         self._events: deque[Event] = deque()
+        self._turn_left = TURN_MAX
+        """How much may be done yet before the event loop runs."""
         self._stepping = False
         self._stopped = False
         self._call_ids = count()
@@ -114,34 +123,60 @@ class Driver:
     def submit(self, event: Event, *, is_first: bool = False) -> None:
         """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped.
 
-        What waits for that step to end comes before it, unless it ``is_first``.
+        What waits for that step to end comes before it, unless it ``is_first``. So does what waits for the event loop
+        to have run, once ``TURN_MAX`` was done without: what is first never waits for that.
         """
         if self._stopped:
             return
         if is_first:
-            self._events.appendleft(event)
+            self._first.appendleft(event)
         else:
             self._events.append(event)
-        if self._stepping:
+        if not self._stepping and (is_first or self._turn_left > 0):
+            self._step_in_turn()
+
+    def report(self, event: Event) -> None:
+        """Step the core with what storage has to say now, or right after the step that is under way.
+
+        1. A flush of [0, 10) ends, and its report waits for the next turn. 2. What waits before it cuts the log to 5,
+        and appends up to 10. 3. The core hears of 10, and takes the new batches for flushed.
+        """
+        if self._stopped:
             return
+        self._first.append(event)
+        if not self._stepping:
+            self._step_in_turn()
+
+    def _begin_turn(self) -> None:
+        """Go on, after the event loop has run."""
+        self._turn_left = TURN_MAX
+        if self._events and not self._stopped:
+            self._step_in_turn()
+
+    def _step_in_turn(self) -> None:
+        """Step the core with one event after the other, until none is left or the event loop is to run."""
+        was_over = self._turn_left <= 0
         self._stepping = True
         try:
-            while self._events and not self._stopped:
+            while (self._first or (self._events and self._turn_left > 0)) and not self._stopped:
                 now_ms = self._clocks.monotonic_ms()
-                taken = self._next_event(now_ms)
+                event = self._next_event(now_ms)
                 effects: tuple[Effect, ...] = ()
                 try:
-                    effects = self._core.step(taken, now_ms)
+                    effects = self._core.step(event, now_ms)
                     self.performer.perform(effects)
                 except (StorageError, OSError) as error:
                     # The rest of the effects relied on this one. The core hears of it before anything else happens.
-                    self._events.appendleft(StorageFailed(reason=str(error)))
-                self._tell(self._observer.on_step, taken, effects, now_ms)
+                    self._first.appendleft(StorageFailed(reason=str(error)))
+                self._turn_left -= 1 + len(effects)
+                self._tell(self._observer.on_step, event, effects, now_ms)
         except Exception as error:
             # A broken core must not go on answering: whatever it promised last is all it may promise.
             self.on_bug(error)
         finally:
             self._stepping = False
+            if self._turn_left <= 0 and not was_over:
+                asyncio.get_running_loop().call_soon(self._begin_turn)
             self._on_stepped()
 
     def _next_event(self, now_ms: int) -> Event:
@@ -149,7 +184,7 @@ class Driver:
         if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
             self._clock_read_ms = now_ms
             return ClockRead(unix_ms=self._clocks.unix_ms())
-        return self._events.popleft()
+        return (self._first or self._events).popleft()
 
     def _on_stepped(self) -> None:
         """Do what may have become due: a deadline, others who are to be watched, and who waits for a step to end."""
@@ -209,7 +244,9 @@ class Driver:
 
     def forget_reports(self, log: TopicPartition) -> None:
         """Let the core not hear any more of what storage had to say of a log: it is gone."""
-        self._events = deque(event for event in self._events if not _is_report_of(event, log))
+        self._first, self._events = (
+            deque(event for event in events if not _is_report_of(event, log)) for events in (self._first, self._events)
+        )
 
     def answer(self, call_id: CallId, response: Response) -> None:
         """Answer a call, if its caller still waits."""
@@ -288,6 +325,7 @@ class Driver:
     def _cease(self, reason: str) -> None:
         self._stopped = True
         self.performer.cease()
+        self._first.clear()
         self._events.clear()
         for reply in self._calls.values():
             if not reply.done():

@@ -34,8 +34,8 @@ class FlushOutcome:
 
 
 class Flusher:
-    """Runs flushes off the event loop. On the loop, once per flush that ran, ``tell`` hears of it and ``submit`` takes
-    it as an event for the core, or ``on_failure`` hears why it has failed.
+    """Runs flushes off the event loop. On the loop, once per flush that ran, ``tell`` hears of it and ``report``
+    takes it as an event for the core, or ``on_failure`` hears why it has failed.
 
     ``log_of`` finds the log that has a name now.
     """
@@ -44,12 +44,12 @@ class Flusher:
         self,
         log_of: Callable[[TopicPartition], LogPort],
         *,
-        submit: Callable[[Flushed], None],
+        report: Callable[[Flushed], None],
         tell: Callable[[FlushOutcome], None],
         on_failure: Callable[[Exception], None],
     ) -> None:
         self._log_of = log_of
-        self._submit = submit
+        self._report = report
         self._tell = tell
         self._on_failure = on_failure
         self._executor = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="flush")
@@ -105,7 +105,7 @@ class Flusher:
         if wanted > outcome.end_offset:
             self.request(topic_partition, wanted)
         self._tell(outcome)
-        self._submit(Flushed(topic_partition=topic_partition, end_offset=outcome.end_offset))
+        self._report(Flushed(topic_partition=topic_partition, end_offset=outcome.end_offset))
 
 
 def _flush(topic_partition: TopicPartition, log: LogPort) -> FlushOutcome:

@@ -18,6 +18,7 @@ from replica.core.effects import (
     Append,
     ApplyRetention,
     ApplySettings,
+    CreateLog,
     DeleteLog,
     Effect,
     FindBatch,
@@ -29,6 +30,7 @@ from replica.core.effects import (
     Reply,
     ScanProducers,
     Send,
+    StoreQuorumState,
     StoreSnapshot,
 )
 from replica.core.events import Event, LogDamaged, LogRead, StorageFailed
@@ -44,7 +46,10 @@ THREADS = 8
 """How many lanes may have something stored at once; further ones stand in line. A disk serves no more any faster."""
 READERS = 4
 """How many may have something read, in threads of their own: whoever reads a lot must not hold up a vote."""
-
+VOTERS = 4
+"""How many may have a vote stored: it does not stand in line behind the first records of a thousand partitions."""
+MAKERS = 1
+"""How many may have a log made, which takes more computing than waiting: the event loop computes in turn with them."""
 
 _Reading = Question | ReadLog | FindBatch | ScanProducers | ApplyRetention
 Outcome = StorageReport | Answer | None
@@ -59,6 +64,9 @@ class Owner(Protocol):
 
     def submit(self, event: Event, *, is_first: bool = False) -> None:
         """Let the core hear of it, in its turn, or before anything else."""
+
+    def report(self, event: Event) -> None:
+        """Let the core hear of what storage has to say, before it steps on."""
 
     def forget_reports(self, log: TopicPartition) -> None:
         """Let the core not hear any more of what storage had to say of a log: it is gone."""
@@ -98,10 +106,12 @@ class Performer:
         """How many effects of each kind are in lanes."""
         self._writers = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="reader")
+        self._voters = ThreadPoolExecutor(max_workers=VOTERS, thread_name_prefix="voter")
+        self._makers = ThreadPoolExecutor(max_workers=MAKERS, thread_name_prefix="maker")
         self._flusher = Flusher(
-            lambda log: storage.stores[log], submit=owner.submit, tell=owner.on_flushed, on_failure=self.on_error
+            lambda log: storage.stores[log], report=owner.report, tell=owner.on_flushed, on_failure=self.on_error
         )
-        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], owner.submit)
+        self._snapshots = SnapshotWriter(lambda log: storage.stores[log], owner.report)
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Perform the effects of a step, in order, or let them wait for their turn.
@@ -145,7 +155,7 @@ class Performer:
     async def stop(self) -> None:
         """Begin nothing any more, and wait for what is being done to the disk."""
         self.cease()
-        for threads in (self._writers, self._readers):
+        for threads in (self._writers, self._readers, self._voters, self._makers):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)
         await self._flusher.stop()
         await self._snapshots.stop()
@@ -181,9 +191,17 @@ class Performer:
         effect = ticket.effect
         at_once = Send | Reply | Flush | StoreSnapshot | ApplySettings | Halt
         assert not isinstance(effect, at_once), f"{effect} waits for no disk"
-        threads = self._readers if isinstance(effect, _Reading) else self._writers
-        future = threads.submit(self._storage.perform, effect)
+        future = self._threads_for(effect).submit(self._storage.perform, effect)
         future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
+
+    def _threads_for(self, effect: Effect) -> ThreadPoolExecutor:
+        match effect:
+            case StoreQuorumState():
+                return self._voters
+            case CreateLog():
+                return self._makers
+            case _:
+                return self._readers if isinstance(effect, _Reading) else self._writers
 
     def _on_done(self, ticket: Ticket, done: Future[Outcome]) -> None:
         """Say what came of it, and let those behind it have their turn. After a failure they never have it."""
@@ -245,12 +263,12 @@ class Performer:
                 # A replay is one read after the other: what comes meanwhile, heartbeats among it, must get its turn.
                 asyncio.get_running_loop().call_soon(self._owner.submit, outcome)
             case _:
-                self._owner.submit(outcome)
+                self._owner.report(outcome)
 
     def on_error(self, error: Exception) -> None:
-        """Let the core hear of a disk that refuses: of a log directory before anything else, and all else goes on."""
+        """Let the core hear of a disk that refuses, before anything else. If it is one of several, all else goes on."""
         if not isinstance(error, FailedDirectoryError):
-            self._owner.submit(StorageFailed(reason=str(error)))
+            self._owner.submit(StorageFailed(reason=str(error)), is_first=True)
             return
         self._has_failures = True
         self._owner.submit(self._storage.on_failed(error), is_first=True)

@@ -10,21 +10,13 @@ from dataclasses import replace
 import pytest
 
 from replica.core import messages as m
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.records import decode_voters
 from replica.voters import Voter
 from tests.core.harness import CONFIG, LOG, disk_id, voter, voters_of
-from tests.core.membership_mutations import (
-    a_removed_leader_confirms_no_read,
-    a_second_change_waits_for_the_first,
-    a_set_counts_from_its_append_on,
-    a_voters_id_on_another_disk_acknowledges_nothing,
-    nothing_changes_before_a_record_of_the_epoch_is_committed,
-    who_has_nothing_is_not_added,
-)
 from tests.core.membership_scenarios import (
+    IDS,
     acknowledge,
     add,
     added,
@@ -247,16 +239,6 @@ def test_two_changes_at_once_are_refused() -> None:
     added(bench, 4)
 
 
-def test_a_change_waits_for_the_one_before_even_if_nobody_waits_for_that() -> None:
-    """A change whose asker has gone is under way until it is committed."""
-    a_second_change_waits_for_the_first(Rules())
-
-
-def test_nothing_changes_before_a_record_of_the_own_epoch_is_committed() -> None:
-    """The last change may be another leader's, of which this one knows nothing yet."""
-    nothing_changes_before_a_record_of_the_epoch_is_committed(Rules())
-
-
 def test_no_change_during_a_transfer() -> None:
     """The leader takes no records then; who has caught up is added when the transfer has failed."""
     bench = settled_leader()
@@ -290,7 +272,9 @@ def test_add_voter_timeout() -> None:
 
 def test_who_has_nothing_is_waited_for() -> None:
     """A voter that has not caught up would stop every commit until it has."""
-    who_has_nothing_is_not_added(Rules())
+    bench = settled_leader()
+    add(bench, 3)
+    assert ids(bench) == IDS
 
 
 def test_a_fetch_from_before_the_request_is_not_enough() -> None:
@@ -360,12 +344,19 @@ def test_leadership_lost_in_between(is_appended: bool) -> None:
 
 def test_an_old_majority_does_not_commit() -> None:
     """The set is in force before it is committed."""
-    a_set_counts_from_its_append_on(Rules())
+    bench = settled_leader()
+    call_id = added(bench, 3)
+    acknowledge(bench, 1)
+    assert call_id in bench.open_calls, "two of three have it, and two of four"
+    acknowledge(bench, 3)
+    assert changed(bench, call_id).error is ErrorCode.NONE
 
 
 def test_a_wiped_voter_acknowledges_nothing() -> None:
     """Its fetches are an observer's: for commits, for check quorum and for reads."""
-    a_voters_id_on_another_disk_acknowledges_nothing(Rules())
+    bench = first_leader()
+    fetched(bench, fetch_from(bench, 1, disk=1))
+    assert bench.high_watermark is None
     bench = settled_leader()
     for _ in range(30):
         bench.elapse(100)
@@ -400,7 +391,14 @@ def test_high_watermark_does_not_decrease_from_new_voter() -> None:
 
 def test_a_leader_outside_the_set_needs_a_majority_of_it() -> None:
     """It counts itself neither for check quorum nor for reads."""
-    a_removed_leader_confirms_no_read(Rules())
+    bench = settled_leader(initial=(0, 1, 2, 3))
+    remove(bench, 0)
+    bench.flush_all()
+    bench.act(bench.log.begin_read_round(bench.now_ms))
+    acknowledge(bench, 1)
+    assert bench.log.confirmed_read_round == 0
+    fetched(bench, fetch_from(bench, 2, behind=1))
+    assert bench.log.confirmed_read_round == 1
     bench = settled_leader(initial=(0, 1, 2, 3))
     acknowledge(bench, 1, 2)
     remove(bench, 0)

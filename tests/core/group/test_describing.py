@@ -102,6 +102,7 @@ def test_a_description_that_is_not_committed_is_written_again_by_who_does_not_ha
     bench = GroupBench(quorum_state=stored(5))
     lead(bench)
     bench.commit_all()
+    bench.disk.owed.clear()
     bench.disk.cut(Offset(2))
     bench.restart()
     lead(bench)

@@ -22,6 +22,7 @@ from tests.core.group.bench import (
     hosting,
     leading_bench,
     outcome_of,
+    round_of,
 )
 from tests.core.group.test_proposing import Verbose
 from tests.core.harness import CLUSTER, LOG, batches_of, leader, stored
@@ -36,11 +37,6 @@ from tests.core.scenarios import (
     records,
     reply_of,
 )
-
-
-def round_of(bench: GroupBench) -> int:
-    """The newest read round of the leader."""
-    return int(getattr(bench.log.role, "read_round"))  # noqa: B009 - of a leader
 
 
 def read_index(epoch: int = 6, **others: Any) -> m.ReadIndexRequest:
