@@ -74,11 +74,18 @@ def test_partitions_that_are_due_are_called_in_pieces() -> None:
     while bench.broker.deadline_ms == bench.now_ms:
         bench.settle()
     bench.elapse(CONFIG.replica_lag_time_max_ms)
-    due = [sum(each.deadline_ms <= bench.now_ms for each in bench.broker.partitions.values())]
-    while bench.broker.deadline_ms is not None and bench.broker.deadline_ms <= bench.now_ms:
+    due = [len(due_by_now(bench))]
+    while due[-1]:
+        assert bench.broker.deadline_ms == min(due_by_now(bench))
         bench.settle()
-        due.append(sum(each.deadline_ms <= bench.now_ms for each in bench.broker.partitions.values()))
+        due.append(len(due_by_now(bench)))
     assert due == [1, 0]
+
+
+def due_by_now(bench: BrokerBench) -> list[int]:
+    """When those partitions were due that still are."""
+    deadlines = [partition.deadline_ms for partition in bench.broker.partitions.values()]
+    return [deadline_ms for deadline_ms in deadlines if deadline_ms is not None and deadline_ms <= bench.now_ms]
 
 
 def test_a_partition_that_waits_to_be_told_is_told_the_newest() -> None:
