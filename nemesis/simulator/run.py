@@ -24,7 +24,7 @@ from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
 from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
-from nemesis.simulator.census import Census
+from nemesis.simulator.census import Census, GroupCensus, MetadataCensus, VoterCensus
 from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import QUICK_LANE_MS, Climate
 from nemesis.simulator.cluster_census import ClusterCensus
@@ -38,8 +38,6 @@ from nemesis.simulator.common_seeds import (
 )
 from nemesis.simulator.directory_loss import DirectoryLoss
 from nemesis.simulator.disk_loss import DiskLoss
-from nemesis.simulator.final_logs import log_rows
-from nemesis.simulator.group_census import GroupCensus
 from nemesis.simulator.group_clients import GroupClients
 from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.group_seeds import draw_group_climate
@@ -57,16 +55,14 @@ from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.reassigner import Reassigner
-from nemesis.simulator.record import Record
+from nemesis.simulator.record import Record, log_rows
 from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.refusal_invariants import RefusalInvariants
 from nemesis.simulator.refusals import Refusals
 from nemesis.simulator.rot import Rot
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
-from nemesis.simulator.snapshot_census import MetadataCensus
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.voter_administrator import VoterAdministrator, voter_changes_of
-from nemesis.simulator.voter_census import VoterCensus
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.worlds import WorldKind
@@ -234,6 +230,10 @@ class _Simulation:
             self.disk_loss = DiskLoss(
                 world, options.climate.cluster, self.record, dice, partitions=self._partitions, books=books
             )
+        if options.climate.cluster is not None and (
+            options.climate.cluster.disk_losses or options.climate.cluster.directory_losses
+        ):
+            assert self._partitions is not None, judges
             self.operator = Operator(world, self._partitions, self.record, Random(f"{options.seed} operator"))
         self.rot = self._new_rot()
         self.reassigner = _reassigner_of(world, self.record, options.seed)
