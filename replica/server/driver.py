@@ -1,6 +1,7 @@
 """The single writer: steps the core with one event at a time and has its effects performed.
 
-Owns the core and the clock of one replica process, the calls that wait for it and its requests to peers. Everything
+Owns the core and the clock of one replica process, the calls that wait for it and its requests to peers: where a leader
+is goes with them and is heard before the core has the answer. Everything
 runs on one event loop; what waits for a disk or a peer takes its time elsewhere and comes back as an event. It knows no
 rule of the protocol and nothing of gRPC.
 """
@@ -41,6 +42,7 @@ from replica.ids import CallId, TopicPartition
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import FlushOutcome
+from replica.server.leader_addresses import LeaderAddresses
 from replica.server.performer import Performer
 from replica.server.ports import Core, PeerTransport, PeerWatch, StepObserver, StoragePort
 from replica.storage import StorageError
@@ -80,6 +82,7 @@ class Driver:
         transport: PeerTransport,
         observer: StepObserver,
         watch: PeerWatch,
+        leaders: LeaderAddresses,
         clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self.halted = asyncio.Event()
@@ -88,6 +91,7 @@ class Driver:
         """Who goes by settings that are not the core's."""
         self._core = core
         self._transport = transport
+        self._leaders = leaders
         self._observer = observer
         self._observer_is_broken = False
         self._clocks = clocks
@@ -145,17 +149,39 @@ class Driver:
         try:
             while (self._first or (self._events and self._turn_took_ms < self.turn_ms)) and not self._stopped:
                 now_ms = self._clocks.monotonic_ms()
-                self._step(now_ms)
+                taken = self._next_event(now_ms)
+                effects: tuple[Effect, ...] = ()
+                try:
+                    effects = self._core.step(taken, now_ms)
+                    self.performer.perform(effects)
+                except (StorageError, OSError) as error:
+                    # The rest of the effects relied on this one. The core hears of it before anything else happens.
+                    self._first.appendleft(StorageFailed(reason=str(error)))
+                self._tell(self._observer.on_step, taken, effects, now_ms)
                 self._turn_took_ms += self._clocks.monotonic_ms() - now_ms
+        except Exception as error:
+            # A broken core must not go on answering: whatever it promised last is all it may promise.
+            self.on_bug(error)
         finally:
             self._stepping = False
             if self._turn_took_ms >= self.turn_ms and not was_over:
                 asyncio.get_running_loop().call_soon(self._begin_turn)
-            self._arm_timer()
-            self._look_at_watched()
-            if self._stepped is not None:
-                self._stepped.set_result(None)
-                self._stepped = None
+            self._on_stepped()
+
+    def _next_event(self, now_ms: int) -> Event:
+        """Take the next event; what time of day it is the core hears before that, unless it was just told."""
+        if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
+            self._clock_read_ms = now_ms
+            return ClockRead(unix_ms=self._clocks.unix_ms())
+        return (self._first or self._events).popleft()
+
+    def _on_stepped(self) -> None:
+        """Do what may have become due: a deadline, others who are to be watched, and who waits for a step to end."""
+        self._arm_timer()
+        self._look_at_watched()
+        if self._stepped is not None:
+            self._stepped.set_result(None)
+            self._stepped = None
 
     def _begin_turn(self) -> None:
         """Go on, after the event loop has run."""
@@ -208,25 +234,6 @@ class Driver:
         await asyncio.gather(*self._sends, return_exceptions=True)
         await self.performer.stop()
 
-    def _step(self, now_ms: int) -> None:
-        """Take the next event; what time of day it is the core hears before that, unless it was just told."""
-        if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
-            self._clock_read_ms = now_ms
-            self._first.appendleft(ClockRead(unix_ms=self._clocks.unix_ms()))
-        event = (self._first or self._events).popleft()
-        effects: tuple[Effect, ...] = ()
-        try:
-            effects = self._core.step(event, now_ms)
-            self.performer.perform(effects)
-        except (StorageError, OSError) as error:
-            # The rest of the effects relied on this one. The core hears of it before anything else happens.
-            self._first.appendleft(StorageFailed(reason=str(error)))
-        except Exception as error:
-            # A broken core must not go on answering: whatever it promised last is all it may promise.
-            self.on_bug(error)
-            return
-        self._tell(self._observer.on_step, event, effects, now_ms)
-
     # --- what comes of effects --------------------------------------------------------------------------------------
 
     def forget_reports(self, log: TopicPartition) -> None:
@@ -251,7 +258,9 @@ class Driver:
     async def _send(self, send: Send) -> None:
         try:
             async with asyncio.timeout(send.timeout_ms / 1000):
-                response = await self._transport.call(send.replica_id, send.request, send.timeout_ms)
+                request = self._leaders.request(send.request)
+                response = await self._transport.call(send.replica_id, request, send.timeout_ms)
+            self._leaders.heard.on_answer(request, response)
         except (TransportError, TimeoutError, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and self._stopped:
                 raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from replica.core import effects as fx
-from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.broker.broker import TICKED_AT_ONCE
 from replica.core.broker.hosting import TOLD_AT_ONCE
@@ -197,7 +196,7 @@ def test_late_word_of_a_dropped_log_is_ignored() -> None:
     bench.now_ms += CONFIG.log_retention_check_interval_ms
     bench.decide(removed(7))
     assert dict(bench.broker.partitions) == {}
-    bench.broker.on_storage(ev.Flushed(topic_partition=A, end_offset=Offset(1)), bench.now_ms)
+    assert bench.broker.touch(A) is None
     bench.elapse(1)
     assert bench.effects == []
 
