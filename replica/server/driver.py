@@ -51,8 +51,8 @@ _Told = ParamSpec("_Told")
 
 WAITING_BYTES_MAX = 256 << 20
 """How many bytes of batches may wait for disks that do not come back, before writes are refused."""
-TURN_MAX = 256
-"""How much is done until the event loop runs for everybody else: every step counts, and each effect of it as much.
+TURN_MS = 10
+"""How long one step follows the other until the event loop runs for everybody else; one may take longer.
 
 A thousand clients that write at once are a thousand steps, and one answer can bring records for a thousand partitions.
 """
@@ -102,8 +102,9 @@ class Driver:
         self._first: deque[Event] = deque()
         """What the core hears before anything else."""
         self._events: deque[Event] = deque()
-        self._turn_left = TURN_MAX
-        """How much may be done yet before the event loop runs."""
+        self.turn_ms = TURN_MS
+        self._turn_took_ms = 0
+        """How long steps have taken since the event loop has run."""
         self._stepping = False
         self._stopped = False
         self._call_ids = count()
@@ -126,7 +127,7 @@ class Driver:
         """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped.
 
         What waits for that step to end comes before it, unless it ``is_first``. So does what waits for the event loop
-        to have run, once ``TURN_MAX`` was done without; without an event, that goes on. What storage reports waits for
+        to have run, once steps took ``turn_ms`` without; without an event, that goes on. What storage reports waits for
         no turn:
 
         1. A flush of [0, 10) ends, and its report waits. 2. What waits before it cuts the log to 5, and appends up to
@@ -141,29 +142,29 @@ class Driver:
             self._first.append(event)
         elif event is not None:
             self._events.append(event)
-        if self._stepping or not (self._first or self._turn_left > 0):
+        if self._stepping or not (self._first or self._turn_took_ms < self.turn_ms):
             return
-        was_over = self._turn_left <= 0
+        was_over = self._turn_took_ms >= self.turn_ms
         self._stepping = True
         try:
-            while (self._first or (self._events and self._turn_left > 0)) and not self._stopped:
+            while (self._first or (self._events and self._turn_took_ms < self.turn_ms)) and not self._stopped:
                 now_ms = self._clocks.monotonic_ms()
-                event = self._next_event(now_ms)
+                taken = self._next_event(now_ms)
                 effects: tuple[Effect, ...] = ()
                 try:
-                    effects = self._core.step(event, now_ms)
+                    effects = self._core.step(taken, now_ms)
                     self.performer.perform(effects)
                 except (StorageError, OSError) as error:
                     # The rest of the effects relied on this one. The core hears of it before anything else happens.
                     self._first.appendleft(StorageFailed(reason=str(error)))
-                self._turn_left -= 1 + len(effects)
-                self._tell(self._observer.on_step, event, effects, now_ms)
+                self._tell(self._observer.on_step, taken, effects, now_ms)
+                self._turn_took_ms += self._clocks.monotonic_ms() - now_ms
         except Exception as error:
             # A broken core must not go on answering: whatever it promised last is all it may promise.
             self.on_bug(error)
         finally:
             self._stepping = False
-            if self._turn_left <= 0 and not was_over:
+            if self._turn_took_ms >= self.turn_ms and not was_over:
                 asyncio.get_running_loop().call_soon(self._begin_turn)
             self._on_stepped()
 
@@ -184,7 +185,7 @@ class Driver:
 
     def _begin_turn(self) -> None:
         """Go on, after the event loop has run."""
-        self._turn_left = TURN_MAX
+        self._turn_took_ms = 0
         self.submit()
 
     def _look_at_watched(self) -> None:

@@ -45,6 +45,9 @@ from replica.deadlines import Deadlines
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, CorrelationId, Offset, ReplicaId, TopicPartition
 
+TICKED_AT_ONCE = 128
+"""How many partitions that are due are called in one step: a thousand can be at the same millisecond."""
+
 
 class Broker:
     """The broker in one replica process. ``emit`` takes effects, ``send`` takes requests to others or to itself."""
@@ -305,7 +308,7 @@ class Broker:
         self._touched.add(topic_partition)
 
     def _tick(self, now_ms: int) -> None:
-        for topic_partition in self._deadlines.take_due(now_ms):
+        for topic_partition in self._deadlines.take_due(now_ms, at_most=TICKED_AT_ONCE):
             self.partitions[topic_partition].tick(now_ms)
             self._touched.add(topic_partition)
         self._leaders |= self.fetchers.take_due(now_ms)
