@@ -229,6 +229,10 @@ class _Simulation:
             self.disk_loss = DiskLoss(
                 world, options.climate.cluster, self.record, dice, partitions=self._partitions, books=books
             )
+        if options.climate.cluster is not None and (
+            options.climate.cluster.disk_losses or options.climate.cluster.directory_losses
+        ):
+            assert self._partitions is not None, judges
             self.operator = Operator(world, self._partitions, self.record, Random(f"{options.seed} operator"))
         self.rot = self._new_rot()
         self.reassigner = _reassigner_of(world, self.record, options.seed)

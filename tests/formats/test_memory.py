@@ -28,7 +28,7 @@ EVENT_BYTES_MAX = 120
 """Far more than columns take for an event, and less than half of what an object takes."""
 KAFKA_EVENT_BYTES_MAX = 150
 """The same of a Kafka workload, with its rows in batches: an operation in a dictionary takes ten times as much."""
-ROW_BYTES_MAX = 3_000
+ROW_BYTES_MAX = 6_000
 """What a row takes while it is a dictionary, as those of one batch are."""
 
 
@@ -158,7 +158,7 @@ def test_events_and_operations_are_columns(tmp_path: Path, value: Any) -> None:
 @pytest.mark.slow
 def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path) -> None:
     """Few of them are there as objects at a time: Arrow's columns are bounded, and so is what is made on the way."""
-    count = 20 * EVENTS
+    count = 5 * EVENTS
     lines = []
     for number in range(count):
         send = ["send", "a", number // 2 if number % 2 == 0 else [number // 2] * 2]

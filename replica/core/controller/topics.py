@@ -198,8 +198,7 @@ def _touch_partitions(c: ControllerState, topic: TopicImage) -> None:
     minimum of 1, and lets the high watermark rise. 4. Who is eligible misses committed records. With the new partition
     epoch the proposal of step 2 is refused until the leader knows the new minimum.
     """
-    for partition in topic.partitions:
-        c.maybe_change(TopicPartition(topic.name, partition), Wanted(touch=True))
+    c.change_all((TopicPartition(topic.name, number) for number in topic.partitions), Wanted(touch=True))
 
 
 # --- delete ---------------------------------------------------------------------------------------------------------
