@@ -57,8 +57,7 @@ from nemesis.simulator.rare import Rare
 from nemesis.simulator.reassigner import Reassigner
 from nemesis.simulator.record import Record, log_rows
 from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
-from nemesis.simulator.refusal_invariants import RefusalInvariants
-from nemesis.simulator.refusals import Refusals
+from nemesis.simulator.refusals import RefusalInvariants, Refusals
 from nemesis.simulator.rot import Rot
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.violations import BrokenInvariantError, Violation
