@@ -16,11 +16,14 @@ from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.timekeeping import StopClock
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.cluster_seeds import (
+    with_failing_directories,
     with_forgetting,
     with_reassignments,
     with_replaced_disks,
     with_retention,
     with_rot,
+    with_setting_changes,
+    with_upgrades,
 )
 from nemesis.simulator.common_seeds import with_lying_disks
 from nemesis.simulator.group_climate import GroupClimate
@@ -164,6 +167,26 @@ def _with_reassignments(climate: Climate) -> Climate:
     assert climate.cluster is not None, climate
     cluster = replace(climate.cluster, unclean_leader_election_enable=False)
     return with_reassignments(replace(climate, cluster=cluster), a_minute=20.0)
+
+
+def _with_failing_directories(climate: Climate) -> Climate:
+    """Every other second a log directory fails, whoever else has what is there; few are in sync with each other."""
+    assert climate.cluster is not None, climate
+    cluster = replace(climate.cluster, fsync=True, unclean_leader_election_enable=False, only_copies_fail=True)
+    return with_failing_directories(replace(climate, cluster=cluster), a_minute=30.0)
+
+
+def _with_setting_changes(climate: Climate) -> Climate:
+    """Several settings change in a second, above all how many replicas must be in sync: one at least."""
+    assert climate.cluster is not None, climate
+    weather = tuple(kind for kind in climate.weather if kind is not DamageDisk)
+    cluster = replace(climate.cluster, min_insync_replicas=1, unclean_leader_election_enable=False)
+    return with_setting_changes(replace(climate, weather=weather, cluster=cluster), a_minute=300.0)
+
+
+def _with_upgrades(climate: Climate) -> Climate:
+    """Replicas are upgraded one by one all the hostile time, and settings are asked for all the while."""
+    return with_upgrades(with_setting_changes(climate, a_minute=60.0), a_minute=6.0)
 
 
 def _with_old_fetches(climate: Climate) -> Climate:
@@ -365,5 +388,8 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.CHANGES_CUT_OFF: _with_changes_cut_off,
         Need.CHANGES_AT_ONCE: _with_changes_at_once,
         Need.REASSIGNMENTS: _with_reassignments,
+        Need.FAILING_DIRECTORIES: _with_failing_directories,
+        Need.SETTING_CHANGES: _with_setting_changes,
+        Need.UPGRADES: _with_upgrades,
     }
 )

@@ -12,6 +12,7 @@ from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from tests.core.controller.bench import CLUSTER, CONFIG, Bench
+from tests.core.controller.test_quorum_controller import Stage
 
 
 def three_replicas(rules: Rules) -> Bench:
@@ -107,6 +108,22 @@ def a_level_waits_until_all_know_it(rules: Rules) -> None:
 def what_came_with_a_level_waits_for_it(rules: Rules) -> None:
     c = ControllerState(cluster_id=CLUSTER, config=CONFIG, rules=rules)
     assert level_fault(c, 2) is not None
+
+
+def a_decision_that_is_not_committed_is_not_told(rules: Rules) -> None:
+    stage = Stage(rules=rules)
+    stage.be_elected()
+    stage.commit()
+    assert stage.error(stage.register(7)) is None
+
+
+def a_proposal_by_the_old_minimum_is_refused(rules: Rules) -> None:
+    bench = Bench(rules=rules)
+    bench.start(1, 2, 3)
+    bench.create((1, 2, 3), configs={"min.insync.replicas": "1"})
+    proposal = bench.proposal(1)
+    bench.alter_topic("min.insync.replicas", "2")
+    assert bench.propose(proposal).error is ErrorCode.INVALID_UPDATE_VERSION
 
 
 def a_broker_that_has_not_caught_up_stays_fenced(rules: Rules) -> None:

@@ -18,6 +18,7 @@ from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum.roles import Leader
 from replica.core.replica import Replica
+from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.records import RecordBatch
@@ -38,6 +39,7 @@ class Stage:
         has_role: bool = True,
         initial_level: int = FIRST_LEVEL,
         newest_level: int = NEWEST_LEVEL,
+        rules: Rules | None = None,
     ) -> None:
         self.now_ms = 1000
         self.batches: list[RecordBatch] = []
@@ -59,6 +61,7 @@ class Stage:
             ),
             logs={METADATA_LOG: RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=())},
             random=Random(0),
+            rules=rules,
         )
         self.step(ev.Started())
 
