@@ -137,10 +137,6 @@ class MetadataInvariants(Observer):
     def _check_settings(self, core: Replica, *, is_hosting: bool) -> None:
         """What a replica goes by follows from its image and its start alone: two with one image go by the same."""
         image, replica_id = core.metadata.image, core.config.replica_id
-        if image.level > core.config.newest_level:
-            _convict(
-                "level-unknown", f"replica {replica_id} goes on at feature level {image.level}: it knows none such"
-            )
         if image.configs is self._configs.get(replica_id) and not is_hosting:
             return
         self._configs[replica_id] = image.configs

@@ -177,9 +177,10 @@ def _with_failing_directories(climate: Climate) -> Climate:
 
 
 def _with_setting_changes(climate: Climate) -> Climate:
-    """Several settings change in a second, above all how many replicas must be in sync: one at least."""
+    """Several settings change in a second, one replica in sync may be enough, and some hear late of what is enough."""
     assert climate.cluster is not None, climate
-    weather = tuple(kind for kind in climate.weather if kind is not DamageDisk)
+    kept = (kind for kind in climate.weather if kind is not DamageDisk)
+    weather = tuple(dict.fromkeys((*kept, Partition, DelayMetadata)))
     cluster = replace(climate.cluster, min_insync_replicas=1, unclean_leader_election_enable=False)
     return with_setting_changes(replace(climate, weather=weather, cluster=cluster), a_minute=300.0)
 
