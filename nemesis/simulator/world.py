@@ -298,7 +298,8 @@ class World:
                 cluster_id=CLUSTER_ID,
                 replica_id=node.replica_id,
                 directory_id=opened.directory.directory_id,
-                voters=self.voters,
+                # Who puts in an empty disk names all machines: those that had a vote at first may have none any more.
+                voters=tuple(self.nodes) if node.disk.is_replaced else self.voters,
                 initial_voters=opened.directory.initial_voters,
                 quorum=self._quorum,
                 metadata=MetadataConfig() if cluster is None else cluster.metadata_config,

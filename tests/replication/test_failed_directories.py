@@ -143,6 +143,25 @@ def test_only_copy_waits_for_its_disk(controller: ControllerConfig) -> None:
     assert cluster.values(one) == [b"first"]
 
 
+def test_topic_that_is_created_again_while_its_disk_fails() -> None:
+    """Nothing can be deleted from that disk; once it works, the broker starts, and has the new topic alone."""
+    cluster = Cluster(3, stage=TwoDisks)
+    one, other = two_topics(cluster, 1, 2, 3)
+    failed = disk_of(cluster.node(2), one)
+    refuse(cluster, 2, one)
+    cluster.produce(one, b"second")
+    cluster.ask(cluster.controller_id, m.DeleteTopicRequest(name=one.topic), m.DeleteTopicResponse)
+    cluster.create(one.topic, (1, 2, 3))
+    cluster.produce(one, b"new")
+    assert one in cluster.node(2).disk.logs_in(failed)
+    repair(cluster, 2)
+    cluster.pass_ms(3_000)
+    cluster.wait_for_isr(one, 1, 2, 3)
+    cluster.wait_for_same_logs(one, 1, 2, 3)
+    assert cluster.values(one) == [b"new"]
+    assert disk_of(cluster.node(2), one) == disk_of(cluster.node(2), other) != failed
+
+
 def replace_disk_of_who_may_lead(cluster: Cluster) -> None:
     """Two brokers are killed at once, the disk of one that may lead is replaced, and it comes back first."""
     one, other = two_topics(cluster, 1, 2, **{"min.insync.replicas": "2"})

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from nemesis.disks.hindrance import Hindrance
 from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_climate import ClusterClimate
@@ -15,7 +16,7 @@ from nemesis.simulator.node import Node
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import Run, SimOptions, resolved, simulate
 from nemesis.simulator.steps import Step
-from nemesis.simulator.world import Observer
+from nemesis.simulator.world import Observer, World
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core import events as ev
@@ -73,3 +74,14 @@ def test_log_that_could_not_be_deleted_is_there_again(seed: int) -> None:
     climate = with_failing_directories(drawn, a_minute=Random(seed).choice((6.0, 20.0)))
     outcome = simulate(SimOptions(seed=seed, climate=climate)).outcome
     assert outcome.verdict is Verdict.VALID, outcome.reasons
+
+
+def test_disk_is_put_in_where_nothing_strikes() -> None:
+    """What hinders a machine's disk, or would take its power, hinders nobody who formats an empty one (seed 10308)."""
+    climate = replace(CALM, cluster=ClusterClimate(directory_losses=20.0))
+    disk = World(seed=1, climate=climate).nodes[ReplicaId(1)].disk
+    disk.hinder(1, Hindrance(is_full=True))
+    disk.files.power_fails_before = disk.files.operations
+    disk.replace_dir(disk.log_dirs[0])
+    assert disk.logs_in(disk.log_dirs[0]) == []
+    assert disk.files.is_full
