@@ -170,19 +170,50 @@ def _with_reassignments(climate: Climate) -> Climate:
 
 
 def _with_failing_directories(climate: Climate) -> Climate:
-    """Every other second a log directory fails, whoever else has what is there; few are in sync with each other."""
+    """Every other second a log directory fails, whoever else has what is there, and it is known who may have it all."""
     assert climate.cluster is not None, climate
-    cluster = replace(climate.cluster, fsync=True, unclean_leader_election_enable=False, only_copies_fail=True)
+    cluster = replace(
+        climate.cluster, fsync=True, elr_enable=True, unclean_leader_election_enable=False, only_copies_fail=True
+    )
     return with_failing_directories(replace(climate, cluster=cluster), a_minute=30.0)
 
 
 def _with_setting_changes(climate: Climate) -> Climate:
-    """Several settings change in a second, one replica in sync may be enough, and some hear late of what is enough."""
+    """Several settings change in a second, one replica in sync may be enough, and leaders hear late of what is enough.
+
+    Followers stand still for long enough to leave the ISR, and not so long that the controller takes them out of it.
+    """
     assert climate.cluster is not None, climate
-    kept = (kind for kind in climate.weather if kind is not DamageDisk)
-    weather = tuple(dict.fromkeys((*kept, Partition, DelayMetadata)))
-    cluster = replace(climate.cluster, min_insync_replicas=1, unclean_leader_election_enable=False)
-    return with_setting_changes(replace(climate, weather=weather, cluster=cluster), a_minute=300.0)
+    cluster = replace(
+        climate.cluster,
+        topics=1,
+        partitions=2,
+        min_insync_replicas=1,
+        fsync=True,
+        unclean_leader_election_enable=False,
+        elr_enable=True,
+        weak_acks=0.0,
+        replica_fetch_wait_max_ms=100,
+        replica_socket_timeout_ms=300,
+        replica_lag_time_max_ms=500,
+        broker_heartbeat_interval_ms=500,
+        broker_session_timeout_ms=3000,
+        controller_request_timeout_ms=500,
+    )
+    climate = replace(
+        climate,
+        weather=(Pause, Kill, Partition, DelayMetadata),
+        calm_ms=(100, 1000),
+        fault_ms=(500, 2500),
+        overlap=0.6,
+        rate=30.0,
+        appends=0.9,
+        fetch_timeout_ms=6000,
+        fetch_max_wait_ms=500,
+        fetch_max_bytes=1 << 20,
+        cluster=cluster,
+    )
+    return with_setting_changes(climate, a_minute=2000.0)
 
 
 def _with_upgrades(climate: Climate) -> Climate:

@@ -262,7 +262,6 @@ BUILT_ON_CLUSTERS: tuple[Variant, ...] = (
         "ours; KIP-966",
         Invariant.LEADER_CANDIDATE_COMPLETENESS,
         controller.MinimumChangesUnnoticed,
-        Need.TURMOIL,
         Need.SETTING_CHANGES,
     ),
     _variant(
