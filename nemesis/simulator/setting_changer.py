@@ -15,11 +15,13 @@ from random import Random
 
 from nemesis.simulator.asking import Caller
 from nemesis.simulator.cluster_climate import ClusterClimate
+from nemesis.simulator.cluster_seeds import KEPT_BYTES
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.world import World
 from replica.core import messages as m
 from replica.core.metadata.configs import TopicSetting
-from replica.core.metadata.resources import ALL_BROKERS, broker_resource
+from replica.core.metadata.quotas import QUOTAS
+from replica.core.metadata.resources import ALL_BROKERS, ConfigResource, ConfigResourceType, broker_resource
 from replica.errors import ErrorCode
 
 RETRY_MS = 100
@@ -28,6 +30,8 @@ TAKEN_BACK = 0.3
 """The share of changes that take a setting of brokers back, whether it was set or not."""
 OF_TOPICS = 0.4
 """The share of changes that are of a topic."""
+QUOTAS_SHARE = 0.1
+"""The share of other changes that are of a user. What quotas do is the server's business."""
 NO_BATCHES = 0.2
 NO_BATCH_BYTES = 50
 """How often a topic takes no batch until its next change: less than any batch has."""
@@ -90,7 +94,11 @@ class SettingChanger:
             self.start()
 
     def _broker_change(self) -> m.AlterConfigsRequest:
-        """Of one broker, or of all; a controller may refuse what contradicts something else."""
+        """Of one broker, or of all; a controller may refuse what contradicts something else. Or a user's quota."""
+        if self._dice.random() < QUOTAS_SHARE:
+            user = ConfigResource(resource_type=ConfigResourceType.USER, name=self._dice.choice(("", "ann")))
+            rate = str(self._dice.randint(1, 1000)) if self._dice.random() >= TAKEN_BACK else None
+            return m.AlterConfigsRequest(resource=user, configs={self._dice.choice(tuple(QUOTAS)): rate})
         broker_id = self._dice.choice([None, *self._world.nodes])
         name = self._dice.choice(_CHANGED)
         started_with = self._started_with[name]
@@ -101,14 +109,20 @@ class SettingChanger:
         )
 
     def _topic_change(self) -> m.AlterTopicRequest:
+        """What its climate allows at all: who has been promised more must not lose it."""
         cluster, name = self._cluster, self._dice.choice(self._cluster.names)
         self._changed_topics.add(name)
         in_sync = self._dice.randint(cluster.min_insync_replicas, cluster.replication_factor)
         max_bytes = str(NO_BATCH_BYTES) if self._dice.random() < NO_BATCHES else None
-        return m.AlterTopicRequest(
-            name=name,
-            configs={TopicSetting.MIN_INSYNC_REPLICAS: str(in_sync), TopicSetting.MAX_MESSAGE_BYTES: max_bytes},
-        )
+        configs: dict[str, str | None] = {
+            TopicSetting.MIN_INSYNC_REPLICAS: str(in_sync),
+            TopicSetting.MAX_MESSAGE_BYTES: max_bytes,
+        }
+        if cluster.unclean_leader_election_enable:
+            configs[TopicSetting.UNCLEAN_LEADER_ELECTION_ENABLE] = self._dice.choice(("true", "false"))
+        if cluster.retention_bytes >= 0:
+            configs[TopicSetting.RETENTION_BYTES] = str(self._dice.choice(KEPT_BYTES))
+        return m.AlterTopicRequest(name=name, configs=configs)
 
     def _ask(self, request: _Change, then: Callable[[ErrorCode | None], None]) -> None:
         """Ask once, and tell ``then`` how that ended; None where there was no answer."""
