@@ -77,15 +77,6 @@ def at_night(why: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not is_night(), reason=f"{why}: make test-nightly")
 
 
-def breaks(run: Callable[[], object], message: str = "") -> bool:
-    """Whether a run ends with an assertion that failed, and says so."""
-    try:
-        run()
-    except AssertionError as error:
-        return message in str(error)
-    return False
-
-
 def convicted(is_convicted: Callable[[int], bool], *, first_seed: int, of: int, least: int) -> None:
     """Check that a wrong protocol is convicted by the seed that tells it, and in the night by so many of all of them.
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from nemesis.scenarios.cluster_shape import ClusterShape
 from nemesis.scenarios.cluster_stage import PARTITION, SETTLE_MS, ClusterStage
+from nemesis.scenarios.cluster_world import ClusterShape
 from nemesis.scenarios.performance import (
     Performance,
     cluster_stage_of,

@@ -35,12 +35,10 @@ class PartitionHabits(Observer):
         """Role and flushed end of each replica when it was looked at last, since its process began."""
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         del torn_bytes
         self._seen[node.replica_id] = {}
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         if node.core is not None and node.core.broker is not None and step.is_whole:
             seen = self._seen[node.replica_id]
             for name, partition in node.core.broker.partitions.items():

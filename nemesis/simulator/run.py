@@ -23,14 +23,12 @@ from nemesis.simulator.administrator import Administrator
 from nemesis.simulator.ambush import Ambush
 from nemesis.simulator.appointees import AppointeeAmbush
 from nemesis.simulator.asking import CLIENT_TIMEOUT_MS
-from nemesis.simulator.census import Census
+from nemesis.simulator.census import Census, GroupCensus, MetadataCensus, VoterCensus
 from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import QUICK_LANE_MS, Climate
 from nemesis.simulator.cluster_census import ClusterCensus
 from nemesis.simulator.directory_loss import DirectoryLoss
 from nemesis.simulator.disk_loss import DiskLoss
-from nemesis.simulator.final_logs import log_rows
-from nemesis.simulator.group_census import GroupCensus
 from nemesis.simulator.group_clients import GroupClients
 from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.history_judgement import judge_record
@@ -47,7 +45,7 @@ from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.reassigner import Reassigner
-from nemesis.simulator.record import Record
+from nemesis.simulator.record import Record, log_rows
 from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.refusal_invariants import RefusalInvariants
 from nemesis.simulator.refusals import Refusals
@@ -56,10 +54,9 @@ from nemesis.simulator.rot import Rot
 from nemesis.simulator.seeds import climate_of
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
 from nemesis.simulator.setting_changer import SettingChanger
-from nemesis.simulator.snapshot_census import MetadataCensus
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.voter_administrator import VoterAdministrator, voter_changes_of
-from nemesis.simulator.voter_census import VoterCensus
+from nemesis.simulator.voter_book import VoterBook
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.worlds import WorldKind
@@ -217,15 +214,8 @@ class _Simulation:
             world.observers += [ClusterCensus(self.record), MetadataCensus(self.record)]
         self.administrator = _administrator_of(world, options.seed)
         self.passing_topic = _passing_topic_of(world, options.seed)
-        self.disk_loss: DiskLoss | None = None
-        self.operator: Operator | None = None
-        if options.climate.cluster is not None and options.climate.cluster.disk_losses:
-            assert self._partitions is not None, judges
-            dice = Random(f"{options.seed} disk loss")
-            self.disk_loss = DiskLoss(
-                world, options.climate.cluster, self.record, dice, partitions=self._partitions, books=books
-            )
-            self.operator = Operator(world, self._partitions, self.record, Random(f"{options.seed} operator"))
+        self.disk_loss = self._new_disk_loss(books)
+        self.operator = self._new_operator()
         self.rot = self._new_rot()
         self.reassigner = _reassigner_of(world, self.record, options.seed)
         self.setting_changer = _setting_changer_of(world, options.seed)
@@ -243,6 +233,20 @@ class _Simulation:
         self.injector = SimulatedInjector(world, self.record)
         for observer in observers:
             observer.on_begin(world, self.record)
+
+    def _new_disk_loss(self, books: Mapping[TopicPartition, VoterBook]) -> DiskLoss | None:
+        cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} disk loss")
+        if cluster is None or not cluster.disk_losses:
+            return None
+        assert self._partitions is not None, cluster
+        return DiskLoss(self.world, cluster, self.record, dice, partitions=self._partitions, books=books)
+
+    def _new_operator(self) -> Operator | None:
+        cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} operator")
+        if cluster is None or not (cluster.disk_losses or cluster.directory_losses):
+            return None
+        assert self._partitions is not None, cluster
+        return Operator(self.world, self._partitions, self.record, dice)
 
     def _new_refusals(self) -> Refusals:
         """Who lets cores know of ends of processes, and who watches what they make of it, if the climate has that."""
@@ -305,12 +309,9 @@ class _Simulation:
 
     def _heal(self) -> None:
         self.injector.heal_all()
-        if self.disk_loss is not None:
-            self.disk_loss.stop()
-        if self.rot is not None:
-            self.rot.stop()
-        if self.setting_changer is not None:
-            self.setting_changer.stop()
+        for meddler in (self.disk_loss, self.rot, self.setting_changer):
+            if meddler is not None:
+                meddler.stop()
         if self.upgrade is not None:
             self.upgrade.finish()
         if self.operator is not None:

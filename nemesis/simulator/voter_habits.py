@@ -31,7 +31,6 @@ class VoterHabits(Observer):
         """How far a log has ever been on a disk."""
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         for log in self._books:
             end_offset = node.flushed_end.get(log, Offset(0))
             self._flushed[log, node.key] = max(self._flushed[log, node.key], end_offset)

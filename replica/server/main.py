@@ -358,7 +358,7 @@ class ReplicaProcess:
                 asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         self._driver.start()
         for failed in self._storage.failed_at_start():
-            self._driver.submit(failed)
+            self._driver.submit(failed, is_first=True)
         await self._health.begin()
         for _, _, server in self._servers:
             await server.start()

@@ -17,6 +17,7 @@ from replica.core.effects import (
     Append,
     ApplyRetention,
     ApplySettings,
+    CreateLog,
     DeleteLog,
     Effect,
     FindBatch,
@@ -28,6 +29,7 @@ from replica.core.effects import (
     Reply,
     ScanProducers,
     Send,
+    StoreQuorumState,
     StoreSnapshot,
 )
 from replica.core.events import Event, Flushed, LogDamaged, LogRead, StorageFailed
@@ -43,6 +45,10 @@ THREADS = 8
 """How many lanes may have something stored at once; further ones stand in line. A disk serves no more any faster."""
 READERS = 4
 """How many may have something read, in threads of their own: whoever reads a lot must not hold up a vote."""
+VOTERS = 4
+"""How many may have a vote stored: it does not stand in line behind the first records of a thousand partitions."""
+MAKERS = 1
+"""How many may have a log made, which takes more computing than waiting: the event loop computes in turn with them."""
 
 
 _Reading = Question | ReadLog | FindBatch | ScanProducers | ApplyRetention
@@ -97,6 +103,8 @@ class Performer:
         """How many effects of each kind are in lanes."""
         self._writers = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="lane")
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="reader")
+        self._voters = ThreadPoolExecutor(max_workers=VOTERS, thread_name_prefix="voter")
+        self._makers = ThreadPoolExecutor(max_workers=MAKERS, thread_name_prefix="maker")
         self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
         self._snapshots = SnapshotWriter(lambda log: storage.stores[log], owner.submit)
 
@@ -142,7 +150,7 @@ class Performer:
     async def stop(self) -> None:
         """Begin nothing any more, and wait for what is being done to the disk."""
         self.cease()
-        for threads in (self._writers, self._readers):
+        for threads in (self._writers, self._readers, self._voters, self._makers):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)
         await self._flusher.stop()
         await self._snapshots.stop()
@@ -178,9 +186,17 @@ class Performer:
         effect = ticket.effect
         at_once = Send | Reply | Flush | StoreSnapshot | ApplySettings | Halt
         assert not isinstance(effect, at_once), f"{effect} waits for no disk"
-        threads = self._readers if isinstance(effect, _Reading) else self._writers
-        future = threads.submit(self._perform, effect)
+        future = self._threads_for(effect).submit(self._perform, effect)
         future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
+
+    def _threads_for(self, effect: Effect) -> ThreadPoolExecutor:
+        match effect:
+            case StoreQuorumState():
+                return self._voters
+            case CreateLog():
+                return self._makers
+            case _:
+                return self._readers if isinstance(effect, _Reading) else self._writers
 
     def _on_done(self, ticket: Ticket, done: Future[Outcome]) -> None:
         """Say what came of it, and let those behind it have their turn. After a failure they never have it."""

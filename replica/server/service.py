@@ -56,6 +56,7 @@ from replica.server.refusal_pace import RefusalPace
 from replica.server.request_metrics import RequestCounts
 from replica.server.throttle import Throttle, ThrottledCall, refusal_of, with_throttle_time
 from replica.server.tokens import TokenError
+from replica.server.turns import Arrival, Turns
 
 BAD_INPUT = frozenset(
     {
@@ -160,6 +161,7 @@ class ReplicaService:
         pace: RefusalPace | None = None,
         authorizer: Authorizer | None = None,
         throttle: Throttle | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._call = call
         self._call_of_replica = call_of_replica or call
@@ -175,6 +177,7 @@ class ReplicaService:
         self._pace = pace or RefusalPace()
         self._authorizer = authorizer
         self._throttle = throttle
+        self._turns = turns or Turns()
         self._client_calls = 0
         self._idle_streams: dict[asyncio.Task[Any], str] = {}
         """Those that wait for a request, and by which connection."""
@@ -213,27 +216,28 @@ class ReplicaService:
         assert stream is not None, "gRPC serves each stream in a task"
         caller: Caller | None = None
         refusal: _Refusal | _Late | None
-        while (request := await self._next_request(stream, context)) is not None:
-            try:
-                if self._authorizer is not None:
-                    caller = self._authorizer.believed(caller, context, method.rpc)
-                elif caller is None and self._throttle is not None and self._throttle.is_on:
-                    caller = by_certificate(context)
-                refusal = await self._serve(method, request, context, caller, with_peers=with_peers)
-            except TokenError as error:
-                refusal = _Refusal(code=grpc.StatusCode.UNAUTHENTICATED, reason=str(error), not_applied=True)
-            # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by. Requests
-            # can be large, so that frame must not hold one.
-            del request
-            if isinstance(refusal, _Late):
-                encoded = method.response.encode(refusal.response)
-                await context.write(await self._delayed(method, refusal.response, encoded, refusal.call))
-            elif refusal is not None:
-                if refusal.call is not None and self._throttle is not None:
-                    await self._throttle.end(refusal.call, 0)
-                if refusal.code in _PACED:
-                    await self._pace.wait_turn(context.peer())
-                await _abort(refusal, context)
+        with await self._turns.arrival(context.peer()) as arrival:
+            while (request := await self._next_request(stream, context)) is not None:
+                try:
+                    if self._authorizer is not None:
+                        caller = self._authorizer.believed(caller, context, method.rpc)
+                    elif caller is None and self._throttle is not None and self._throttle.is_on:
+                        caller = by_certificate(context)
+                    refusal = await self._serve(method, request, context, arrival, caller, with_peers=with_peers)
+                except TokenError as error:
+                    refusal = _Refusal(code=grpc.StatusCode.UNAUTHENTICATED, reason=str(error), not_applied=True)
+                # gRPC keeps an aborted call, with the frame that aborted it, until the garbage collector comes by.
+                # Requests can be large, so that frame must not hold one.
+                del request
+                if isinstance(refusal, _Late):
+                    encoded = method.response.encode(refusal.response)
+                    await context.write(await self._delayed(method, refusal.response, encoded, refusal.call))
+                elif refusal is not None:
+                    if refusal.call is not None and self._throttle is not None:
+                        await self._throttle.end(refusal.call, 0)
+                    if refusal.code in _PACED:
+                        await self._pace.wait_turn(context.peer())
+                    await _abort(refusal, context)
 
     async def _next_request(self, stream: asyncio.Task[Any], context: _CLIENTS_CONTEXT) -> bytes | None:
         """Wait for the next message of a stream, or its end.
@@ -276,6 +280,7 @@ class ReplicaService:
         method: Method[Any, Any],
         encoded: bytes,
         context: _CLIENTS_CONTEXT,
+        arrival: Arrival,
         caller: Caller | None = None,
         *,
         with_peers: bool,
@@ -294,8 +299,12 @@ class ReplicaService:
             why_not = None if self._authorizer is None else self._authorizer.why_not_replica(request, caller)
             if why_not is not None:
                 return _Refusal(code=grpc.StatusCode.PERMISSION_DENIED, reason=why_not, not_applied=True)
+            arrival.end()
             took = self._counts.of_replicas[method.rpc]
             return await self._answer(method, request, context, self._call_of_replica, took)
+        if (turn := arrival.take_turn()) is not None:
+            await turn
+        arrival.end()
         refusal = self._full(method.rpc, context)
         if refusal is not None:
             return refusal

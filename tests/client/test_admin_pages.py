@@ -8,16 +8,7 @@ from replica.bounds import PAGE_PARTITIONS_MAX
 from replica.client.admin import Admin
 from replica.client.connections import Endpoint
 from replica.client.failures import AdminError
-from replica.core.messages import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    DescribeClusterRequest,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
-    ReassignedPartition,
-    Request,
-)
+from replica.core import messages as m
 from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import TopicId, TopicPartition
@@ -30,17 +21,17 @@ async def test_many_moves_are_asked_for_in_several_requests() -> None:
     count = PAGE_PARTITIONS_MAX + 1
     asked: list[int] = []
 
-    def answer(_: Endpoint, request: Request) -> Answer:
-        if isinstance(request, DescribeClusterRequest):
+    def answer(_: Endpoint, request: m.Request) -> Answer:
+        if isinstance(request, m.DescribeClusterRequest):
             return described(controller=leads(2, 4))
-        assert isinstance(request, AlterPartitionReassignmentsRequest), request
+        assert isinstance(request, m.AlterPartitionReassignmentsRequest), request
         asked.extend(wish.topic_partition.partition for wish in request.partitions)
         assert len(request.partitions) <= PAGE_PARTITIONS_MAX
         errors = [ErrorCode.INVALID_REPLICA_ASSIGNMENT, *[ErrorCode.NONE] * (len(request.partitions) - 1)]
-        return AlterPartitionReassignmentsResponse(
+        return m.AlterPartitionReassignmentsResponse(
             error=ErrorCode.NONE,
             partitions=tuple(
-                ReassignedPartition(topic_partition=wish.topic_partition, error=error)
+                m.ReassignedPartition(topic_partition=wish.topic_partition, error=error)
                 for wish, error in zip(request.partitions, errors, strict=True)
             ),
         )
@@ -55,13 +46,13 @@ async def test_many_moves_are_asked_for_in_several_requests() -> None:
 async def test_reassignments_in_pages_are_put_together() -> None:
     """What is under way is listed to its end, in the order in which the controller tells it."""
 
-    def answer(_: Endpoint, request: Request) -> Answer:
-        if isinstance(request, DescribeClusterRequest):
+    def answer(_: Endpoint, request: m.Request) -> Answer:
+        if isinstance(request, m.DescribeClusterRequest):
             return described(controller=leads(2, 4))
-        assert isinstance(request, ListPartitionReassignmentsRequest), request
+        assert isinstance(request, m.ListPartitionReassignmentsRequest), request
         number = 0 if request.cursor is None else request.cursor.partition
-        moving = OngoingPartitionReassignment(topic_partition=TopicPartition("orders", number), replicas=(ONE, TWO))
-        return ListPartitionReassignmentsResponse(
+        moving = m.OngoingPartitionReassignment(topic_partition=TopicPartition("orders", number), replicas=(ONE, TWO))
+        return m.ListPartitionReassignmentsResponse(
             error=ErrorCode.NONE,
             partitions=(moving,),
             next_cursor=Cursor(topic_id=TopicId(7), partition=number + 1) if number < 2 else None,

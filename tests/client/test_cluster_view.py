@@ -13,14 +13,7 @@ from replica.client.cluster_view import ClusterView, ViewConfig
 from replica.client.connections import Endpoint, bootstrap_endpoints
 from replica.client.failures import ClusterUnreachableError, NotAuthorizedError, UnknownTopicError
 from replica.client.leader_calls import LeaderCalls
-from replica.core.messages import (
-    CurrentLeader,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    ProduceRequest,
-    ProduceResponse,
-    Request,
-)
+from replica.core import messages as m
 from replica.core.metadata.pages import Cursor
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId, TopicId, TopicPartition
@@ -81,7 +74,7 @@ async def test_the_view_is_learned_from_whom_answers() -> None:
     assert view.leader(ORDERS) == leads(3, 5)
     assert view.endpoint_of(THREE) == Endpoint(THREE, "b3:3")
     assert view.endpoint_of(ReplicaId(9)) is None
-    assert connections.asked(DescribeClusterRequest) == [-1, -2]
+    assert connections.asked(m.DescribeClusterRequest) == [-1, -2]
 
 
 async def test_who_answered_is_asked_again() -> None:
@@ -90,8 +83,8 @@ async def test_who_answered_is_asked_again() -> None:
     await view.wait_topic("orders", view.deadline())
     for _ in range(2):
         await view.refresh(view.deadline())
-    assert connections.asked(DescribeClusterRequest) == [-1, 1, 1]
-    asked = [request.topics for _, request in connections.calls if isinstance(request, DescribeClusterRequest)]
+    assert connections.asked(m.DescribeClusterRequest) == [-1, 1, 1]
+    asked = [request.topics for _, request in connections.calls if isinstance(request, m.DescribeClusterRequest)]
     assert asked == [("orders",)] * 3
 
 
@@ -103,7 +96,7 @@ async def test_a_name_that_no_topic_can_have_spoils_no_question() -> None:
         await view.wait_topic(too_long, view.deadline())
     view.want([too_long, "orders"])
     await view.refresh(view.deadline())
-    asked = [request.topics for _, request in connections.calls if isinstance(request, DescribeClusterRequest)]
+    asked = [request.topics for _, request in connections.calls if isinstance(request, m.DescribeClusterRequest)]
     assert asked == [("orders",)]
 
 
@@ -121,7 +114,7 @@ async def test_who_is_not_believed_asks_nobody_else() -> None:
     with pytest.raises(ClusterUnreachableError, match="the token has expired") as refused:
         await view.describe(None, view.deadline())
     assert refused.value.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert len(connections.asked(DescribeClusterRequest)) == 1
+    assert len(connections.asked(m.DescribeClusterRequest)) == 1
 
 
 async def test_a_topic_that_one_may_not_know_of_is_not_waited_for() -> None:
@@ -131,7 +124,7 @@ async def test_a_topic_that_one_may_not_know_of_is_not_waited_for() -> None:
     await view.wait_topic("orders", view.deadline())
     with pytest.raises(NotAuthorizedError, match="secret: TOPIC_AUTHORIZATION_FAILED"):
         await view.wait_topic("secret", view.deadline())
-    assert len(connections.asked(DescribeClusterRequest)) == 2
+    assert len(connections.asked(m.DescribeClusterRequest)) == 2
     assert view.is_unauthorized("secret")
     leaders = LeaderCalls(view)
     found = await leaders.find(TopicPartition("secret", 0), view.deadline())
@@ -146,27 +139,27 @@ async def test_a_topic_that_one_may_not_know_of_is_not_waited_for() -> None:
 async def test_a_description_in_pages_is_put_together() -> None:
     """One broker is asked for page after page; a topic is whole again, and as new as the oldest page."""
 
-    def page(request: DescribeClusterRequest) -> DescribeClusterResponse:
+    def page(request: m.DescribeClusterRequest) -> m.DescribeClusterResponse:
         number = 0 if request.cursor is None else request.cursor.partition
         following = Cursor(topic_id=TopicId(7), partition=number + 1) if number < 2 else None
         return replace(described({number: led_by(3, 5)}, offset=10 + number), next_cursor=following)
 
-    def answer(_: Endpoint, request: Request) -> Answer:
-        assert isinstance(request, DescribeClusterRequest)
+    def answer(_: Endpoint, request: m.Request) -> Answer:
+        assert isinstance(request, m.DescribeClusterRequest)
         return page(request)
 
     view, connections = view_of(answer)
     whole = await view.describe(None, view.deadline())
     (topic,) = whole.topics
     assert (list(topic.partitions), whole.metadata_offset, whole.next_cursor) == ([0, 1, 2], 10, None)
-    assert connections.asked(DescribeClusterRequest) == [-1, -1, -1]
+    assert connections.asked(m.DescribeClusterRequest) == [-1, -1, -1]
 
 
 async def test_a_page_that_fails_is_no_description() -> None:
     """What is half told may be the half that matters: the next broker is asked from the beginning."""
 
-    def answer(endpoint: Endpoint, request: Request) -> Answer:
-        assert isinstance(request, DescribeClusterRequest)
+    def answer(endpoint: Endpoint, request: m.Request) -> Answer:
+        assert isinstance(request, m.DescribeClusterRequest)
         if endpoint.address == "b1:1" and request.cursor is None:
             return replace(described({0: led_by(1, 1)}), next_cursor=Cursor(topic_id=TopicId(7), partition=1))
         return DEAD if endpoint.address == "b1:1" else described({0: led_by(3, 5), 1: led_by(3, 5)})
@@ -174,7 +167,7 @@ async def test_a_page_that_fails_is_no_description() -> None:
     view, connections = view_of(answer)
     (topic,) = (await view.describe(None, view.deadline())).topics
     assert list(topic.partitions) == [0, 1]
-    assert [request.cursor for _, request in connections.calls if isinstance(request, DescribeClusterRequest)] == [
+    assert [request.cursor for _, request in connections.calls if isinstance(request, m.DescribeClusterRequest)] == [
         None,
         Cursor(topic_id=TopicId(7), partition=1),
         None,
@@ -184,7 +177,7 @@ async def test_a_page_that_fails_is_no_description() -> None:
 async def test_pages_without_end_end_with_the_time() -> None:
     """A broker that always names another page keeps nobody for longer than the call may take."""
 
-    def answer(_: Endpoint, __: Request) -> Answer:
+    def answer(_: Endpoint, __: m.Request) -> Answer:
         view.clock.pass_ms(100)  # type: ignore[attr-defined]  # it is a virtual one
         return replace(described({0: led_by(3, 5)}), next_cursor=Cursor(topic_id=TopicId(7), partition=0))
 
@@ -211,7 +204,7 @@ async def test_who_is_behind_what_was_read_is_not_asked_again() -> None:
         view.on_epoch(ORDERS, None if epoch is None else Epoch(epoch))
         view.on_topic("orders", None if topic_id is None else TopicId(topic_id))
         await view.refresh(view.deadline())
-    assert connections.asked(DescribeClusterRequest) == [-1, 1, 2, 2, 3, 3]
+    assert connections.asked(m.DescribeClusterRequest) == [-1, 1, 2, 2, 3, 3]
     assert view.leader(ORDERS) == leads(3, 5)
 
 
@@ -247,7 +240,7 @@ async def test_a_broker_that_moves_is_dialled_where_it_is() -> None:
     ],
 )
 async def test_a_newer_leader_is_believed_at_once(
-    hint: CurrentLeader | None, is_news: bool, leader: CurrentLeader
+    hint: m.CurrentLeader | None, is_news: bool, leader: m.CurrentLeader
 ) -> None:
     """What a refusal says of the leader counts if it is newer than what is known and names who can be dialled."""
     view, _ = view_of(lambda _, __: described({0: led_by(3, 5)}))
@@ -300,7 +293,7 @@ async def test_a_cluster_that_was_met_is_waited_for() -> None:
 
 async def test_another_cluster_is_named() -> None:
     """Bootstrap addresses of another cluster are an error at once."""
-    wrong = DescribeClusterResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    wrong = m.DescribeClusterResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID)
     view, connections = view_of(lambda _, __: wrong, ViewConfig(cluster_id="mine"))
     with pytest.raises(ClusterUnreachableError, match="b1:1 is not of cluster mine"):
         await view.refresh(view.deadline())
@@ -310,7 +303,7 @@ async def test_another_cluster_is_named() -> None:
 async def test_a_topic_is_waited_for() -> None:
     """A topic that is created a little later is found; one that is not is an error at the deadline."""
 
-    def script(_: Endpoint, __: Request) -> Answer:
+    def script(_: Endpoint, __: m.Request) -> Answer:
         ready = view.clock.now_ms() > 200
         return described({0: led_by(3, 5)}, offset=11) if ready else described()
 
@@ -326,13 +319,13 @@ async def test_a_client_waits_as_long_as_a_broker_tells_it_to() -> None:
     What would come too late is not sent, and certainly not done; other brokers are asked at once.
     """
     answers = iter(
-        [ProduceResponse(error=ErrorCode.NONE, throttle_time_ms=500), *[ProduceResponse(error=ErrorCode.NONE)] * 3]
+        [m.ProduceResponse(error=ErrorCode.NONE, throttle_time_ms=500), *[m.ProduceResponse(error=ErrorCode.NONE)] * 3]
     )
     view, connections = view_of(
-        lambda _, request: next(answers) if isinstance(request, ProduceRequest) else described({0: led_by(1, 5)})
+        lambda _, request: next(answers) if isinstance(request, m.ProduceRequest) else described({0: led_by(1, 5)})
     )
     await view.wait_topic("orders", view.deadline())
-    write = ProduceRequest(topic_partition=ORDERS, acks=-1, timeout_ms=1, records=b"x")
+    write = m.ProduceRequest(topic_partition=ORDERS, acks=-1, timeout_ms=1, records=b"x")
     begun_ms = view.clock.now_ms()
     for broker_id in (ONE, TWO):
         await view.call(broker_id, write, 1000)
@@ -341,4 +334,4 @@ async def test_a_client_waits_as_long_as_a_broker_tells_it_to() -> None:
     assert view.clock.now_ms() - begun_ms < 100
     await view.call(ONE, write, 1000)
     assert view.clock.now_ms() - begun_ms >= 500
-    assert connections.asked(ProduceRequest) == [1, 2, 1]
+    assert connections.asked(m.ProduceRequest) == [1, 2, 1]

@@ -14,16 +14,7 @@ from replica.client.consumer_config import ConsumerConfig
 from replica.client.failures import LogTruncatedError, ReadFailedError, UnreadableBatchError
 from replica.client.fetcher import FOLLOWER_PAUSE_MS, PREFERRED_MAX_AGE_MS
 from replica.client.reading import OffsetReset
-from replica.core.messages import (
-    DescribeClusterRequest,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    Request,
-)
+from replica.core import messages as m
 from replica.core.metadata.records import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import Epoch, EpochEndOffset, Offset, ReplicaId
@@ -34,15 +25,15 @@ from tests.client.virtual import Answer, ScriptedConnections, VirtualClock
 from tests.records.odd_batches import ODD_RECORDS
 
 VIEW = ViewConfig(api_timeout_ms=1000, request_timeout_ms=100, retry_backoff_ms=10, retry_backoff_max_ms=40)
-OnFetch = Callable[[Endpoint, FetchPartition], Answer]
+OnFetch = Callable[[Endpoint, m.FetchPartition], Answer]
 
 
-def fetched(*values: bytes, base_offset: int = 0, epoch: int = 5, preferred: int | None = None) -> FetchResponse:
+def fetched(*values: bytes, base_offset: int = 0, epoch: int = 5, preferred: int | None = None) -> m.FetchResponse:
     """An answer with these values, or without records."""
     records = encode_batch(values, base_offset=base_offset, leader_epoch=epoch).data if values else b""
-    return FetchResponse(
+    return m.FetchResponse(
         partitions=(
-            FetchedPartition(
+            m.FetchedPartition(
                 topic_partition=ORDERS,
                 error=ErrorCode.NONE,
                 records=records,
@@ -52,8 +43,8 @@ def fetched(*values: bytes, base_offset: int = 0, epoch: int = 5, preferred: int
     )
 
 
-def refused(error: ErrorCode) -> FetchResponse:
-    return FetchResponse(partitions=(FetchedPartition(topic_partition=ORDERS, error=error),))
+def refused(error: ErrorCode) -> m.FetchResponse:
+    return m.FetchResponse(partitions=(m.FetchedPartition(topic_partition=ORDERS, error=error),))
 
 
 class Brokers:
@@ -63,7 +54,7 @@ class Brokers:
         self.registration: PartitionRegistration = led_by(1, 5)
         self.offset = 10
         self.on_fetch = on_fetch
-        self.parts: list[FetchPartition] = []
+        self.parts: list[m.FetchPartition] = []
         self.racks: list[str | None] = []
         self.connections = ScriptedConnections(self._answer)
         self.clock = VirtualClock()
@@ -76,16 +67,16 @@ class Brokers:
         self.registration = registration
         self.offset += 1
 
-    def _answer(self, endpoint: Endpoint, request: Request) -> Answer:
+    def _answer(self, endpoint: Endpoint, request: m.Request) -> Answer:
         match request:
-            case DescribeClusterRequest():
+            case m.DescribeClusterRequest():
                 return described({0: self.registration}, offset=self.offset)
-            case FetchRequest(partitions=(part,), rack_id=rack_id):
+            case m.FetchRequest(partitions=(part,), rack_id=rack_id):
                 self.parts.append(part)
                 self.racks.append(rack_id)
                 return self.on_fetch(endpoint, part)
-            case ListOffsetsRequest(latest=latest):
-                return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(9 if latest else 0))
+            case m.ListOffsetsRequest(latest=latest):
+                return m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(9 if latest else 0))
             case _:
                 raise AssertionError(request)
 
@@ -93,16 +84,16 @@ class Brokers:
 async def test_a_fetch_names_no_more_partitions_than_a_broker_takes() -> None:
     """Whoever reads more partitions of one broker than one request may name asks for them in several."""
     count = FETCH_PARTITIONS_MAX + 2
-    asked: list[tuple[FetchPartition, ...]] = []
+    asked: list[tuple[m.FetchPartition, ...]] = []
 
-    def answer(_: Endpoint, request: Request) -> Answer:
-        if isinstance(request, DescribeClusterRequest):
+    def answer(_: Endpoint, request: m.Request) -> Answer:
+        if isinstance(request, m.DescribeClusterRequest):
             return described(dict.fromkeys(range(count), led_by(1, 5)))
-        assert isinstance(request, FetchRequest), request
+        assert isinstance(request, m.FetchRequest), request
         asked.append(request.partitions)
         (first,) = fetched(b"v").partitions
-        none = [FetchedPartition(topic_partition=part.topic_partition, error=ErrorCode.NONE) for part in asked[-1]]
-        return FetchResponse(partitions=tuple(first if part.topic_partition == ORDERS else part for part in none))
+        none = [m.FetchedPartition(topic_partition=part.topic_partition, error=ErrorCode.NONE) for part in asked[-1]]
+        return m.FetchResponse(partitions=tuple(first if part.topic_partition == ORDERS else part for part in none))
 
     consumer = Consumer(BOOTSTRAP, view_config=VIEW, connections=ScriptedConnections(answer), clock=VirtualClock())
     consumer.assign(logs := await consumer.partitions_of("orders"))
@@ -113,7 +104,7 @@ async def test_a_fetch_names_no_more_partitions_than_a_broker_takes() -> None:
     assert [len(parts) for parts in asked[:2]] == [FETCH_PARTITIONS_MAX, 2]
 
 
-def serve(_: Endpoint, part: FetchPartition) -> Answer:
+def serve(_: Endpoint, part: m.FetchPartition) -> Answer:
     """Answer with one record at the fetch offset."""
     return fetched(b"%d" % part.fetch_offset, base_offset=part.fetch_offset)
 
@@ -121,7 +112,7 @@ def serve(_: Endpoint, part: FetchPartition) -> Answer:
 def naming(follower: int, *, leader: int = ONE, otherwise: OnFetch = serve) -> tuple[Brokers, list[int]]:
     """Brokers whose leader names a follower to whoever tells a rack; and who is asked, as it goes on."""
 
-    def on_fetch(endpoint: Endpoint, part: FetchPartition) -> Answer:
+    def on_fetch(endpoint: Endpoint, part: m.FetchPartition) -> Answer:
         asked.append(endpoint.broker_id)
         if endpoint.broker_id == leader and brokers.racks[-1] is not None:
             return fetched(preferred=follower)
@@ -139,7 +130,7 @@ async def test_the_leader_is_told_where_the_consumer_stands(rack: str | None) ->
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 0)
         await consumer.poll()
-    assert (brokers.connections.asked(FetchRequest)[0], brokers.racks[0]) == (1, rack)
+    assert (brokers.connections.asked(m.FetchRequest)[0], brokers.racks[0]) == (1, rack)
 
 
 async def test_the_leader_may_name_whom_to_ask() -> None:
@@ -194,10 +185,10 @@ async def test_a_follower_is_not_believed_under_a_new_leader() -> None:
     """Who was named by an earlier leader is read no more until the next one has compared epochs with the reader."""
     end = EpochEndOffset(Epoch(5), Offset(1))
 
-    def otherwise(endpoint: Endpoint, part: FetchPartition) -> Answer:
+    def otherwise(endpoint: Endpoint, part: m.FetchPartition) -> Answer:
         if endpoint.broker_id == THREE:
-            answer = FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, diverging_epoch=end)
-            return FetchResponse(partitions=(answer,))
+            answer = m.FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, diverging_epoch=end)
+            return m.FetchResponse(partitions=(answer,))
         if part.fetch_offset == 2:
             brokers.move(led_by(3, 6))
             return refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -242,7 +233,7 @@ async def test_a_follower_that_cannot_serve_is_left_for_a_while(failure: Answer)
 async def test_a_wrong_leader_makes_the_view_new() -> None:
     """After NOT_LEADER_OR_FOLLOWER the cluster is described again and the new leader asked, with its epoch."""
 
-    def on_fetch(endpoint: Endpoint, part: FetchPartition) -> Answer:
+    def on_fetch(endpoint: Endpoint, part: m.FetchPartition) -> Answer:
         if endpoint.broker_id == ONE:
             brokers.move(led_by(3, 6))
             return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -252,14 +243,14 @@ async def test_a_wrong_leader_makes_the_view_new() -> None:
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 0)
         assert len(await consumer.poll()) == 1
-    assert brokers.connections.asked(FetchRequest)[:2] == [1, 3]
+    assert brokers.connections.asked(m.FetchRequest)[:2] == [1, 3]
     assert brokers.parts[1].current_leader_epoch == 6
 
 
 async def test_an_answer_to_an_old_question_is_dropped() -> None:
     """Records that were asked for before a seek are not handed out after it."""
 
-    def on_fetch(endpoint: Endpoint, part: FetchPartition) -> Answer:
+    def on_fetch(endpoint: Endpoint, part: m.FetchPartition) -> Answer:
         if part.fetch_offset == 7:
             brokers.consumer.seek(ORDERS, 0)
         return serve(endpoint, part)
@@ -273,10 +264,10 @@ async def test_an_answer_to_an_old_question_is_dropped() -> None:
 async def test_damaged_records_are_an_error() -> None:
     """Batches whose CRC is wrong are never handed out; who sent them is named."""
 
-    def on_fetch(_: Endpoint, __: FetchPartition) -> Answer:
+    def on_fetch(_: Endpoint, __: m.FetchPartition) -> Answer:
         good = encode_batch([b"a"], leader_epoch=5).data
-        part = FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, records=good[:-1] + b"\x7f")
-        return FetchResponse(partitions=(part,))
+        part = m.FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, records=good[:-1] + b"\x7f")
+        return m.FetchResponse(partitions=(part,))
 
     brokers = Brokers(on_fetch)
     async with brokers.consumer as consumer:
@@ -295,10 +286,10 @@ async def test_good_records_come_before_an_odd_batch_and_after_it() -> None:
     odd = ODD_RECORDS["a record too few"].stamped(base_offset=Offset(1), leader_epoch=Epoch(5))
     log = [encode_batch([b"a"], leader_epoch=5), odd, encode_batch([b"d"], base_offset=3, leader_epoch=5)]
 
-    def on_fetch(_: Endpoint, part: FetchPartition) -> Answer:
+    def on_fetch(_: Endpoint, part: m.FetchPartition) -> Answer:
         records = b"".join(batch.data for batch in log if batch.end_offset > part.fetch_offset)
-        return FetchResponse(
-            partitions=(FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, records=records),)
+        return m.FetchResponse(
+            partitions=(m.FetchedPartition(topic_partition=ORDERS, error=ErrorCode.NONE, records=records),)
         )
 
     brokers = Brokers(on_fetch)
@@ -314,7 +305,7 @@ async def test_good_records_come_before_an_odd_batch_and_after_it() -> None:
 
 async def test_what_no_retry_can_cure_is_raised() -> None:
     """An error of the whole request that will not pass is raised with its name."""
-    brokers = Brokers(lambda _, __: FetchResponse(error=ErrorCode.INVALID_REQUEST))
+    brokers = Brokers(lambda _, __: m.FetchResponse(error=ErrorCode.INVALID_REQUEST))
     async with brokers.consumer as consumer:
         consumer.seek(ORDERS, 0)
         with pytest.raises(ReadFailedError, match="INVALID_REQUEST") as failed:

@@ -15,16 +15,7 @@ from replica.client.failures import NotWrittenError, OutcomeUnknownError, WriteE
 from replica.client.producer import Producer
 from replica.client.producer_config import ProducerConfig
 from replica.client.values import RecordMetadata
-from replica.core.messages import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProduceRequest,
-    ProduceResponse,
-    Request,
-    Response,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset
 from tests.client.views import BOOTSTRAP, described, leads, led_by
@@ -38,12 +29,12 @@ CONFIG = ProducerConfig(
     retry_backoff_ms=10,
     max_block_ms=500,
 )
-WRITTEN = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(4), leader_epoch=Epoch(5))
+WRITTEN = m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(4), leader_epoch=Epoch(5))
 
 
-def wrong_broker(leader_id: int | None = None, epoch: int = 6) -> ProduceResponse:
+def wrong_broker(leader_id: int | None = None, epoch: int = 6) -> m.ProduceResponse:
     hint = None if leader_id is None else leads(leader_id, epoch)
-    return ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True, current_leader=hint)
+    return m.ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True, current_leader=hint)
 
 
 class SlowToDescribe(ScriptedConnections):
@@ -54,9 +45,9 @@ class SlowToDescribe(ScriptedConnections):
         self._clock = clock
         self._delay_ms = delay_ms
 
-    async def call(self, endpoint: Endpoint, request: Request, timeout_ms: int) -> Response:
+    async def call(self, endpoint: Endpoint, request: m.Request, timeout_ms: int) -> m.Response:
         """Answer in time, or late."""
-        if isinstance(request, DescribeClusterRequest) and self.asked(DescribeClusterRequest):
+        if isinstance(request, m.DescribeClusterRequest) and self.asked(m.DescribeClusterRequest):
             await self._clock.sleep(self._delay_ms)
         return await super().call(endpoint, request, timeout_ms)
 
@@ -67,12 +58,12 @@ def producer_of(
     """A producer whose batches get these answers in turn; broker 1 leads by the metadata."""
     waiting = list(answers)
 
-    def script(_: Endpoint, request: Request) -> Answer:
+    def script(_: Endpoint, request: m.Request) -> Answer:
         match request:
-            case DescribeClusterRequest():
+            case m.DescribeClusterRequest():
                 return described({0: led_by(1, 5)}, controller=leads(2, 3))
-            case InitProducerIdRequest():
-                return InitProducerIdResponse(error=ErrorCode.NONE, producer_id=7, producer_epoch=0)
+            case m.InitProducerIdRequest():
+                return m.InitProducerIdResponse(error=ErrorCode.NONE, producer_id=7, producer_epoch=0)
             case _:
                 return waiting.pop(0)
 
@@ -89,8 +80,8 @@ async def test_a_hint_is_followed_without_asking_again() -> None:
     async with producer:
         written = await producer.send("orders", b"a")
     assert (written.offset, written.leader_epoch) == (4, 5)
-    assert connections.asked(ProduceRequest) == [1, 3]
-    assert len(connections.asked(DescribeClusterRequest)) == 1
+    assert connections.asked(m.ProduceRequest) == [1, 3]
+    assert len(connections.asked(m.DescribeClusterRequest)) == 1
 
 
 async def test_without_a_hint_the_view_is_made_new() -> None:
@@ -98,7 +89,7 @@ async def test_without_a_hint_the_view_is_made_new() -> None:
     producer, connections, _ = producer_of(wrong_broker(), WRITTEN)
     async with producer:
         await producer.send("orders", b"a")
-    assert len(connections.asked(DescribeClusterRequest)) == 2
+    assert len(connections.asked(m.DescribeClusterRequest)) == 2
 
 
 async def test_what_was_given_up_is_never_sent() -> None:
@@ -109,8 +100,8 @@ async def test_what_was_given_up_is_never_sent() -> None:
         with pytest.raises(NotWrittenError, match="NOT_LEADER_OR_FOLLOWER"):
             await delivery
         await clock.sleep(5000)
-        assert len(connections.asked(DescribeClusterRequest)) == 2
-        assert len(connections.asked(ProduceRequest)) == 1
+        assert len(connections.asked(m.DescribeClusterRequest)) == 2
+        assert len(connections.asked(m.ProduceRequest)) == 1
 
 
 async def test_an_idempotent_producer_asks_for_its_id_first() -> None:
@@ -120,8 +111,8 @@ async def test_an_idempotent_producer_asks_for_its_id_first() -> None:
     async with producer:
         for _ in range(2):
             await producer.send("orders", b"a")
-    assert connections.asked(InitProducerIdRequest) == [2]
-    produced = [request for _, request in connections.calls if isinstance(request, ProduceRequest)]
+    assert connections.asked(m.InitProducerIdRequest) == [2]
+    produced = [request for _, request in connections.calls if isinstance(request, m.ProduceRequest)]
     assert {request.cluster_id for request in produced} == {"c"}
     assert connections.is_closed
 
@@ -134,7 +125,7 @@ async def test_sending_in_a_loop_does_not_starve_the_sender() -> None:
         for _ in range(50):
             await producer.ready()
             producer.send("orders", bytes(100))
-        assert len(connections.asked(ProduceRequest)) > 10
+        assert len(connections.asked(m.ProduceRequest)) > 10
 
 
 @pytest.mark.parametrize(
@@ -204,9 +195,9 @@ async def test_a_record_that_waits_for_its_topic_is_not_left_behind_by_a_failure
     producer, connections, clock = producer_of()
     known = connections.script
 
-    def script(endpoint: Endpoint, request: Request) -> Answer:
+    def script(endpoint: Endpoint, request: m.Request) -> Answer:
         answer = known(endpoint, request)
-        if isinstance(answer, DescribeClusterResponse) and clock.now_ms() > 100:
+        if isinstance(answer, m.DescribeClusterResponse) and clock.now_ms() > 100:
             others = tuple(replace(topic, name="other") for topic in answer.topics)
             return replace(answer, topics=(*answer.topics, *others), metadata_offset=Offset(11))
         return answer
@@ -221,8 +212,8 @@ async def test_a_record_that_waits_for_its_topic_is_not_left_behind_by_a_failure
                 await asyncio.wait_for(waiting, 10)
 
 
-@pytest.mark.parametrize("answer", [WRITTEN, ProduceResponse(error=ErrorCode.INVALID_RECORD, message="the reason")])
-async def test_who_ceases_to_wait_takes_nothing_back(answer: ProduceResponse) -> None:
+@pytest.mark.parametrize("answer", [WRITTEN, m.ProduceResponse(error=ErrorCode.INVALID_RECORD, message="the reason")])
+async def test_who_ceases_to_wait_takes_nothing_back(answer: m.ProduceResponse) -> None:
     """Who gave up waiting for a record, as a timeout does, is told by ``on_delivery`` all the same."""
     producer, connections, _ = producer_of(answer)
     outcomes: list[RecordMetadata | WriteError] = []
@@ -233,7 +224,7 @@ async def test_who_ceases_to_wait_takes_nothing_back(answer: ProduceResponse) ->
         waiting.cancel()
         await producer.flush()
         assert delivery.done()
-        assert connections.asked(ProduceRequest) == [1]
+        assert connections.asked(m.ProduceRequest) == [1]
     (outcome,) = outcomes
     if answer is WRITTEN:
         assert isinstance(outcome, RecordMetadata)
@@ -247,7 +238,7 @@ async def test_an_outcome_that_was_delivered_is_no_loose_end() -> None:
     """Who is told by ``on_delivery`` need not await it as well: asyncio complains of nothing."""
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    producer, _, _ = producer_of(ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True))
+    producer, _, _ = producer_of(m.ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True))
     outcomes: list[RecordMetadata | WriteError] = []
     async with producer:
         producer.send("orders", b"a", on_delivery=outcomes.append)
@@ -260,7 +251,7 @@ async def test_a_failure_that_nobody_looks_at_is_told() -> None:
     """What was not written, and nobody has asked about, is told once a batch by asyncio's handler of loose ends."""
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    producer, _, _ = producer_of(WRITTEN, ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True))
+    producer, _, _ = producer_of(WRITTEN, m.ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True))
     async with producer:
         await producer.send("orders", b"a")
         for _ in range(3):
@@ -277,4 +268,4 @@ async def test_a_record_that_nobody_waits_for_is_written_before_the_close() -> N
     producer, connections, _ = producer_of(wrong_broker(3), WRITTEN)
     async with producer:
         producer.send("orders", b"a")
-    assert connections.asked(ProduceRequest) == [1, 3]
+    assert connections.asked(m.ProduceRequest) == [1, 3]

@@ -18,17 +18,7 @@ from replica.client.cluster_view import ViewConfig
 from replica.client.connections import Endpoint
 from replica.client.consumer_config import ConsumerConfig
 from replica.client.reading import OffsetReset
-from replica.core.messages import (
-    DescribeClusterRequest,
-    FetchedPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ProduceRequest,
-    ProduceResponse,
-    Request,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset
 from replica.records import encode_batch
@@ -42,19 +32,19 @@ def connected(*answers: Answer) -> dict[str, Any]:
     waiting = list(answers)
     batch = encode_batch([b"a", b"b"], leader_epoch=5)
 
-    def script(_: Endpoint, request: Request) -> Answer:
+    def script(_: Endpoint, request: m.Request) -> Answer:
         match request:
-            case DescribeClusterRequest():
+            case m.DescribeClusterRequest():
                 return described({0: led_by(1, 5)}, controller=leads(2, 3))
-            case ListOffsetsRequest():
-                return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(0), leader_epoch=Epoch(5))
-            case FetchRequest():
+            case m.ListOffsetsRequest():
+                return m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(0), leader_epoch=Epoch(5))
+            case m.FetchRequest():
                 records = batch.data if request.partitions[0].fetch_offset == 0 else b""
-                part = FetchedPartition(
+                part = m.FetchedPartition(
                     topic_partition=ORDERS, error=ErrorCode.NONE, high_watermark=Offset(2), records=records
                 )
-                return FetchResponse(partitions=(part,))
-            case ProduceRequest():
+                return m.FetchResponse(partitions=(part,))
+            case m.ProduceRequest():
                 return waiting.pop(0)
         raise AssertionError(request)
 
@@ -67,13 +57,13 @@ def test_writes_wait_until_they_are_written() -> None:
     with sync.Producer(BOOTSTRAP, CONFIG, **options) as producer:
         assert producer.send("orders", b"a", key=b"k").offset == 4
         assert producer.send_many("orders", [b"a", b"b"]).offsets().tolist() == [4, 5]
-    assert options["connections"].asked(ProduceRequest) == [1, 1]
+    assert options["connections"].asked(m.ProduceRequest) == [1, 1]
     assert options["connections"].is_closed
 
 
 def test_errors_are_those_of_the_calls() -> None:
     """A refusal is raised where the call was made, and the client goes on."""
-    refused = ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True)
+    refused = m.ProduceResponse(error=ErrorCode.INVALID_RECORD, not_appended=True)
     with sync.Producer(BOOTSTRAP, CONFIG, **connected(refused, WRITTEN)) as producer:
         with pytest.raises(NotWrittenError, match="INVALID_RECORD"):
             producer.send("orders", b"a")

@@ -9,14 +9,7 @@ import pytest
 from nemesis.cluster.control import LOOK_TIMEOUT_MS, Control
 from nemesis.cluster.system import Dump
 from nemesis.errors import NodeFailedError
-from replica.core.messages import (
-    DescribeReplicaRequest,
-    DescribeReplicaResponse,
-    DumpLogRequest,
-    DumpLogResponse,
-    Request,
-    Response,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.rpc.transport import TransportError
@@ -34,25 +27,25 @@ class Busy:
         self._unreachable = unreachable
         self.asked = 0
 
-    async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
+    async def call(self, replica_id: ReplicaId, request: m.Request, timeout_ms: int) -> m.Response:
         del replica_id
         self.asked += 1
         if self.asked <= self._unreachable:
             raise TransportError("no connection")
         if timeout_ms < self._answers_after_ms:
             raise TransportError("no answer in time")
-        if isinstance(request, DescribeReplicaRequest):
+        if isinstance(request, m.DescribeReplicaRequest):
             return DESCRIBED
-        assert isinstance(request, DumpLogRequest)
+        assert isinstance(request, m.DumpLogRequest)
         self._deletes -= 1
-        return DUMPED if self._deletes < 0 else DumpLogResponse(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+        return DUMPED if self._deletes < 0 else m.DumpLogResponse(error=ErrorCode.OFFSET_OUT_OF_RANGE)
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
-DESCRIBED = DescribeReplicaResponse(error=ErrorCode.NONE, directory_id="disk")
-DUMPED = DumpLogResponse(error=ErrorCode.NONE, log_end_offset=Offset(0))
+DESCRIBED = m.DescribeReplicaResponse(error=ErrorCode.NONE, directory_id="disk")
+DUMPED = m.DumpLogResponse(error=ErrorCode.NONE, log_end_offset=Offset(0))
 
 
 def dump(replica: Busy) -> Dump:
@@ -92,10 +85,10 @@ def test_a_damaged_log_is_told() -> None:
     class Damaged(Busy):
         """A replica whose log is something else."""
 
-        async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
-            if isinstance(request, DescribeReplicaRequest):
+        async def call(self, replica_id: ReplicaId, request: m.Request, timeout_ms: int) -> m.Response:
+            if isinstance(request, m.DescribeReplicaRequest):
                 return DESCRIBED
-            return DumpLogResponse(error=ErrorCode.NONE, log_end_offset=Offset(1), records=bytes(70))
+            return m.DumpLogResponse(error=ErrorCode.NONE, log_end_offset=Offset(1), records=bytes(70))
 
     with pytest.raises(NodeFailedError, match="topic1-0 of replica 1 is damaged: byte 0: "):
         dump(Damaged())

@@ -28,6 +28,8 @@ from replica.ids import CallId, Epoch, EpochEntry, Offset, ReplicaId, SnapshotId
 from replica.machines import EncodedState, Snapshot, SnapshotView
 from replica.records import RecordBatch, encode_batch, voters_batch
 from replica.voters import Voter, VoterEntry, VoterSet, directory_id_of
+from tests.core.disk import Disk
+from tests.core.ruled import rules_now
 
 LOG = TopicPartition("log", 0)
 CLUSTER = "cluster"
@@ -120,34 +122,31 @@ def outcome_of_storing(effect: fx.StoreSnapshot) -> ev.SnapshotStored | ev.Snaps
 
 
 @dataclass
-class Disk:
-    """What the replica has written, what of it is flushed, and which flushes and snapshots are owed."""
+class QuorumDisk(Disk):
+    """With what a quorum log keeps beside it: votes, voters and snapshots, and which of those are to be stored."""
 
-    batches: list[RecordBatch] = field(default_factory=list)
-    start: Offset = Offset(0)  # noqa: RUF009 (a NewType call, immutable)
     snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
-    flushed_end: Offset = Offset(0)  # noqa: RUF009 (a NewType call, immutable)
     quorum_state: fx.QuorumState | None = None
-    epochs: tuple[EpochEntry, ...] = ()
-    owed: list[Offset] = field(default_factory=list)
     storing: list[fx.StoreSnapshot] = field(default_factory=list)
     voters: tuple[VoterEntry, ...] = ()
 
-    @property
-    def end(self) -> Offset:
-        return self.batches[-1].end_offset if self.batches else self.start
+    def append(self, batches: Iterable[RecordBatch]) -> None:
+        """No quorum log begins before itself."""
+        assert self.batches or all(batch.base_offset >= self.start for batch in batches), (batches, self.start)
+        super().append(batches)
 
     def begin_at(self, start: Offset) -> None:
+        """It gives way to snapshots only."""
         assert start in {snapshot_id.end_offset for snapshot_id in self.snapshots}, ("begins at no snapshot", start)
-        self.batches = [batch for batch in self.batches if batch.end_offset > start]
-        self.start = start
+        super().begin_at(start)
 
     def install(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        assert not self.owed, ("emptied while flushes are owed", self.owed)
-        self.batches, self.snapshots = [], {snapshot_id: data}
-        self.start = self.flushed_end = snapshot_id.end_offset
+        """Let a snapshot take the place of everything."""
+        self.begin_anew(snapshot_id.end_offset)
+        self.snapshots = {snapshot_id: data}
 
     def drop_snapshots(self, end_offset: Offset) -> None:
+        """Drop those that end below."""
         self.snapshots = {known: data for known, data in self.snapshots.items() if known.end_offset >= end_offset}
 
     def finish_storing(self) -> ev.SnapshotStored | ev.SnapshotTooLarge:
@@ -158,15 +157,25 @@ class Disk:
             self.snapshots[effect.snapshot_id] = effect.state.encode()
         return outcome
 
-    def cut(self, end_offset: Offset) -> None:
-        self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
-        assert self.end == end_offset, ("truncated inside a batch", self.end, end_offset)
-        self.flushed_end = min(self.flushed_end, end_offset)
-
     def recover_voters(self) -> tuple[VoterEntry, ...]:
         """Drop, for good, the entries of records that the log does not have."""
         self.voters = tuple(entry for entry in self.voters if entry.offset < self.end)
         return self.voters
+
+    def recover(self) -> RecoveredLog:
+        """Open the log, and tell what was found."""
+        return RecoveredLog(
+            log_start_offset=self.start,
+            log_end_offset=self.end,
+            epochs=epochs_of(self.batches),
+            quorum_state=self.quorum_state,
+            snapshots=tuple(
+                StoredSnapshot(id=snapshot_id, size_bytes=len(self.snapshots[snapshot_id]))
+                for snapshot_id in sorted(self.snapshots)
+            ),
+            snapshot=self.snapshots[max(self.snapshots)] if self.snapshots else b"",
+            voters=self.recover_voters(),
+        )
 
 
 class Bench:
@@ -197,7 +206,7 @@ class Bench:
             batches[0] = voters_batch(voters=named, base_offset=Offset(0), leader_epoch=batches[0].leader_epoch)
         if initial_voters is None:
             initial_voters = voters if replica_id in voters else ()
-        self.disk = Disk(
+        self.disk = QuorumDisk(
             batches=batches,
             start=Offset(start),
             snapshots={kept.id: kept.data for kept in (kept_snapshot_of(*ends, voters=named) for ends in snapshots)},
@@ -220,30 +229,22 @@ class Bench:
         self.effects: tuple[fx.Effect, ...] = ()
         self.sends: list[fx.Send] = []
         self.halted: str | None = None
-        self._rules, self._random = rules, Random(seed)
+        self._rules, self._random = rules or rules_now(), Random(seed)
         self._call_ids = count(1)
         self.replica = self._start()
 
     def _start(self) -> Replica:
-        recovered = RecoveredLog(
-            log_start_offset=self.disk.start,
-            log_end_offset=self.disk.end,
-            epochs=epochs_of(self.disk.batches),
-            quorum_state=self.disk.quorum_state,
-            snapshots=tuple(
-                StoredSnapshot(id=snapshot_id, size_bytes=len(data))
-                for snapshot_id, data in self.disk.snapshots.items()
-            ),
-            snapshot=self.disk.snapshots[max(self.disk.snapshots)] if self.disk.snapshots else b"",
-            voters=self.disk.recover_voters(),
-        )
-        self.replica = Replica(config=self.config, logs={LOG: recovered}, random=self._random, rules=self._rules)
+        self.replica = self._replica_on(self.disk.recover())
         self.step(ev.Started())
         return self.replica
+
+    def _replica_on(self, recovered: RecoveredLog) -> Replica:
+        return Replica(config=self.config, logs={LOG: recovered}, random=self._random, rules=self._rules)
 
     def restart(self, *, power_loss: bool = False) -> None:
         """Stop without a word and start again; after a power loss, what was not flushed is gone."""
         if power_loss:
+            self.disk.owed.clear()
             self.disk.cut(self.disk.flushed_end)
         self.disk.flushed_end = self.disk.end
         self.disk.owed.clear()
@@ -349,9 +350,7 @@ class Bench:
 
     def flush(self) -> tuple[fx.Effect, ...]:
         """Finish the oldest flush that was asked for."""
-        end_offset = self.disk.owed.pop(0)
-        self.disk.flushed_end = max(self.disk.flushed_end, end_offset)
-        return self.step(ev.Flushed(topic_partition=LOG, end_offset=end_offset))
+        return self.step(ev.Flushed(topic_partition=LOG, end_offset=self.disk.flush()))
 
     def flush_all(self) -> None:
         """Finish every flush that was asked for."""
@@ -389,11 +388,8 @@ class Bench:
             case fx.StoreVoters(entries=voters):
                 self.disk.voters = voters
             case fx.Append(batches=batches):
-                for batch in batches:
-                    assert batch.base_offset == self.disk.end, (batch, self.disk.end)
-                    self.disk.batches.append(batch)
+                self.disk.append(batches)
             case fx.Truncate(end_offset=end_offset):
-                assert not self.disk.owed, ("truncated while flushes are owed", self.disk.owed)
                 self.disk.cut(end_offset)
             case fx.Flush(end_offset=end_offset):
                 self.disk.owed.append(end_offset)
@@ -403,7 +399,8 @@ class Bench:
             case fx.Reply(call_id=call_id, response=response):
                 self._reply(call_id, response)
             case fx.ReplyWithRecords(call_id=call_id, response=response):
-                self._reply(call_id, response.with_records(read_ranges(effect, self._read)))
+                found = read_ranges(effect, lambda _, *wanted: self.disk.read(*wanted))
+                self._reply(call_id, response.with_records(found))
             case fx.Halt(reason=reason):
                 self.halted = reason
             case _:
@@ -422,17 +419,6 @@ class Bench:
             case fx.ReplyWithSnapshot(call_id=call_id, response=response, snapshot_id=snapshot_id, position=position):
                 data = self.disk.snapshots[snapshot_id]
                 self._reply(call_id, response.with_data(data[position : position + effect.max_bytes]))
-
-    def _read(self, log: TopicPartition, start_offset: Offset, end_offset: Offset, max_bytes: int) -> bytes:
-        assert log == LOG, log
-        data = b""
-        for batch in self.disk.batches:
-            if start_offset <= batch.last_offset and batch.end_offset <= end_offset:
-                if data and len(data) + batch.size_bytes > max_bytes:
-                    break
-                data += batch.data
-        assert data, ("nothing to read", start_offset, end_offset)
-        return data
 
     def _reply(self, call_id: CallId, response: m.Response) -> None:
         assert call_id not in self.replies, ("answered twice", call_id, response)

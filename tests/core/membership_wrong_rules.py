@@ -1,4 +1,4 @@
-"""Wrong decisions about who votes; ``membership_mutations`` has a scenario that convicts each of them."""
+"""Wrong decisions about who votes; ``test_mutations`` has a test that convicts each of them."""
 
 from __future__ import annotations
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.config import QuorumConfig
 from replica.core.rules import Rules
-from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.records import encode_batch
 from tests.core.harness import LOG
 from tests.core.virtual import CONFIG, Climate, Node, PromiseBrokenError, VirtualReplicas
+
+APPEND_INTERVAL_MS = 5
 
 
 class Promises:
@@ -24,7 +23,6 @@ class Promises:
 
     def __init__(self) -> None:
         self.committed: dict[Offset, tuple[int, bytes]] = {}
-        self.acknowledged: dict[Offset, bytes] = {}
         self._leaders: dict[int, ReplicaId] = {}
         self._checked: dict[tuple[ReplicaId, int], Offset] = {}
 
@@ -67,62 +65,35 @@ class Promises:
         if leads and node.disk.end < self.high_watermark:
             self._fail("a leader has everything committed", (node.disk.end, self.high_watermark))
 
-    def check_acknowledged(self, node: Node, *, below: Offset) -> None:
-        """Check that every write acknowledged below this offset stands there in the replica's log."""
-        held = {batch.base_offset: batch for batch in node.disk.batches}
-        for offset, records in self.acknowledged.items():
-            data = held[offset].data if offset in held else b""
-            if offset < node.disk.start:  # It is in a snapshot.
-                _, data = self.committed[offset]
-            if offset < below and data[61:] != records:
-                self._fail("an acknowledged write is never lost", (offset, node.replica_id))
-
 
 class SimulatedCluster(VirtualReplicas):
     """Some replicas, their network and one client that appends."""
 
-    def __init__(
-        self,
-        seed: int,
-        *,
-        voters: int = 3,
-        climate: Climate | None = None,
-        rules: Callable[[], Rules] = Rules,
-        config: QuorumConfig = CONFIG,
-        append_interval_ms: int = 5,
-    ) -> None:
-        self.promises = self._new_promises()
-        super().__init__(seed, voters=voters, climate=climate, rules=rules, config=config)
-        self.at(append_interval_ms, lambda: self._append(append_interval_ms))
-
-    def _new_promises(self) -> Promises:
-        return Promises()
+    def __init__(self, seed: int, *, voters: int = 3, climate: Climate | None = None) -> None:
+        self.promises = Promises()
+        super().__init__(seed, voters=voters, climate=climate, rules=Rules, config=CONFIG)
+        self.at(APPEND_INTERVAL_MS, self._append)
 
     def leader(self) -> Node | None:
         leaders = [node for node in self.running() if node.log.role.name == "leader"]
         return max(leaders, key=lambda node: node.log.leader_epoch, default=None)
-
-    def resign(self, replica_id: ReplicaId) -> None:
-        self.step(self.nodes[replica_id], ev.ResignRequested())
 
     def _stepped(self, node: Node) -> None:
         self.promises.check(node, self.nodes)
 
     # --- the client -------------------------------------------------------------------------------------------------
 
-    def _append(self, interval_ms: int) -> None:
-        """Append one record through some replica that believes it leads, and note it if it is acknowledged."""
-        self.at(interval_ms, lambda: self._append(interval_ms))
+    def _append(self) -> None:
+        """Append one record through some replica that believes it leads."""
+        self.at(APPEND_INTERVAL_MS, self._append)
         leaders = [node for node in self.running() if node.log.role.name == "leader"]
         if not leaders:
             return
-        batch = encode_batch([str(self._sequence).encode()], timestamp_ms=self.now_ms)
+        records = encode_batch([str(self._sequence).encode()], timestamp_ms=self.now_ms).data
+        request = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1000, records=records)
+        self._call(self.random.choice(leaders), request, lambda _: None)
 
-        def on_reply(response: m.Response) -> None:
-            assert isinstance(response, m.ProduceResponse), response
-            if response.error is ErrorCode.NONE:
-                assert response.base_offset is not None, response
-                self.promises.acknowledged[response.base_offset] = batch.data[61:]
 
-        request = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1000, records=batch.data)
-        self._call(self.random.choice(leaders), request, on_reply)
+def everyone_reached(cluster: SimulatedCluster, high_watermark: int) -> Callable[[], bool]:
+    """Build the condition that every running replica knows this high watermark."""
+    return lambda: all((node.log.log.high_watermark or 0) >= high_watermark for node in cluster.running())

@@ -5,26 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from replica.core import effects as fx
 from replica.core import messages as m
-from replica.core.effects import (
-    CreateLog,
-    DeleteLog,
-    Effect,
-    Flush,
-    Halt,
-    InstallSnapshot,
-    LogRange,
-    ReadLog,
-    ReplaceLog,
-    Reply,
-    ReplyWithRecords,
-    Send,
-    StartLogAt,
-    StoreEpochs,
-    StoreHighWatermarks,
-    StoreSnapshot,
-    Truncate,
-)
 from replica.core.lanes import Lane, Lanes, Place, Ticket, place_of
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId, SnapshotId, TopicId, TopicPartition
@@ -39,47 +21,47 @@ FETCH_A = m.FetchRequest(
     )
 )
 FETCHED_B = m.FetchResponse(partitions=(m.FetchedPartition(topic_partition=B, error=ErrorCode.NONE),))
-RANGE = LogRange(topic_partition=A, start_offset=Offset(0), end_offset=Offset(1), max_bytes=1)
+RANGE = fx.LogRange(topic_partition=A, start_offset=Offset(0), end_offset=Offset(1), max_bytes=1)
 BEAT = m.BrokerHeartbeatResponse(error=ErrorCode.NONE)
 CALL = CallId(1)
 SNAPSHOT = SnapshotId(Offset(1), Epoch(1))
 
 
-def store(log: TopicPartition) -> StoreEpochs:
-    return StoreEpochs(topic_partition=log, entries=())
+def store(log: TopicPartition) -> fx.StoreEpochs:
+    return fx.StoreEpochs(topic_partition=log, entries=())
 
 
-def send(request: m.PeerRequest) -> Send:
-    return Send(replica_id=ReplicaId(2), correlation_id=CorrelationId(1), request=request, timeout_ms=1)
+def send(request: m.PeerRequest) -> fx.Send:
+    return fx.Send(replica_id=ReplicaId(2), correlation_id=CorrelationId(1), request=request, timeout_ms=1)
 
 
-PLACES: list[tuple[str, Effect, set[Lane], set[Lane]]] = [
+PLACES: list[tuple[str, fx.Effect, set[Lane], set[Lane]]] = [
     ("what is done to a log", store(A), {A}, set()),
-    ("a read", ReadLog(range=RANGE), {A}, set()),
-    ("what is about all logs", StoreHighWatermarks(offsets={A: Offset(1)}), {None}, set()),
+    ("a read", fx.ReadLog(range=RANGE), {A}, set()),
+    ("what is about all logs", fx.StoreHighWatermarks(offsets={A: Offset(1)}), {None}, set()),
     (
         "a cut: no high watermark of what is cut is stored after it",
-        Truncate(topic_partition=A, end_offset=Offset(1)),
+        fx.Truncate(topic_partition=A, end_offset=Offset(1)),
         {A},
         {None},
     ),
-    ("a deletion", DeleteLog(topic_partition=A), {A}, {None}),
+    ("a deletion", fx.DeleteLog(topic_partition=A), {A}, {None}),
     ("a request that names logs", send(FETCH_A), set(), {A}),
-    ("an answer: what was asked and what is told", Reply(call_id=CALL, response=FETCHED_B), set(), {A, B}),
+    ("an answer: what was asked and what is told", fx.Reply(call_id=CALL, response=FETCHED_B), set(), {A, B}),
     (
         "an answer with records stands where they are read",
-        ReplyWithRecords(call_id=CALL, response=FETCHED_B, ranges=(replace(RANGE, topic_partition=C),), max_bytes=1),
+        fx.ReplyWithRecords(call_id=CALL, response=FETCHED_B, ranges=(replace(RANGE, topic_partition=C),), max_bytes=1),
         {C},
         {A, B},
     ),
-    ("an answer to a caller that has given up", Reply(call_id=CallId(9), response=FETCHED_B), set(), {B}),
-    ("a message that names no log", Reply(call_id=CallId(9), response=BEAT), set(), set()),
-    ("the end", Halt(reason="bug"), set(), set()),
+    ("an answer to a caller that has given up", fx.Reply(call_id=CallId(9), response=FETCHED_B), set(), {B}),
+    ("a message that names no log", fx.Reply(call_id=CallId(9), response=BEAT), set(), set()),
+    ("the end", fx.Halt(reason="bug"), set(), set()),
 ]
 
 
 @pytest.mark.parametrize(("effect", "lanes", "awaits"), [row[1:] for row in PLACES], ids=[row[0] for row in PLACES])
-def test_the_place_of_an_effect(effect: Effect, lanes: set[Lane], awaits: set[Lane]) -> None:
+def test_the_place_of_an_effect(effect: fx.Effect, lanes: set[Lane], awaits: set[Lane]) -> None:
     """An effect stands in the lanes of the logs that it does something to, and awaits those that it speaks of."""
     assert place_of(effect, {CALL: FETCH_A}) == Place(frozenset(lanes), frozenset(awaits))
 
@@ -136,21 +118,21 @@ def test_a_message_waits_for_what_it_speaks_of_and_holds_up_nothing() -> None:
 
 
 CUTS = [
-    Truncate(topic_partition=A, end_offset=Offset(1)),
-    StartLogAt(topic_partition=A, start_offset=Offset(1)),
-    InstallSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, data=b""),
-    DeleteLog(topic_partition=A),
-    ReplaceLog(topic_partition=A, topic_id=TopicId(1)),
+    fx.Truncate(topic_partition=A, end_offset=Offset(1)),
+    fx.StartLogAt(topic_partition=A, start_offset=Offset(1)),
+    fx.InstallSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, data=b""),
+    fx.DeleteLog(topic_partition=A),
+    fx.ReplaceLog(topic_partition=A, topic_id=TopicId(1)),
 ]
 
 
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: type(cut).__name__)
-def test_a_flush_of_what_is_cut_behind_it_is_moot(cut: Effect) -> None:
+def test_a_flush_of_what_is_cut_behind_it_is_moot(cut: fx.Effect) -> None:
     """Nobody awaits it: reported late it would speak for what was appended in place of what was cut."""
     lanes = Lanes()
     flush, kept = (
-        Flush(topic_partition=A, end_offset=Offset(4)),
-        StoreSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, state=EncodedState(b""), max_bytes=9),
+        fx.Flush(topic_partition=A, end_offset=Offset(4)),
+        fx.StoreSnapshot(topic_partition=A, snapshot_id=SNAPSHOT, state=EncodedState(b""), max_bytes=9),
     )
     lanes.enter(store(A), Place(frozenset((A,))))
     lanes.enter(flush, Place(frozenset((A,))))
@@ -158,7 +140,7 @@ def test_a_flush_of_what_is_cut_behind_it_is_moot(cut: Effect) -> None:
     lanes.enter(cut, Place(frozenset((A,))))
     assert lanes.is_moot(flush)
     assert not lanes.is_moot(replace(flush, topic_partition=B))
-    assert lanes.is_moot(kept) is not isinstance(cut, Truncate | StartLogAt)
+    assert lanes.is_moot(kept) is not isinstance(cut, fx.Truncate | fx.StartLogAt)
 
 
 def test_those_that_were_held_up_begin_in_the_order_in_which_they_came() -> None:
@@ -191,10 +173,10 @@ def test_nobody_leaves_before_its_turn() -> None:
 def test_a_log_is_going_while_its_deletion_waits() -> None:
     """What storage says of it until then is about the log that is deleted; afterwards about the next of that name."""
     lanes = Lanes()
-    cut = lanes.enter(Truncate(topic_partition=A, end_offset=Offset(1)), Place(frozenset((A,))))
+    cut = lanes.enter(fx.Truncate(topic_partition=A, end_offset=Offset(1)), Place(frozenset((A,))))
     assert not lanes.is_going(A)
-    deletion = lanes.enter(DeleteLog(topic_partition=A), Place(frozenset((A,))))
-    creation = lanes.enter(CreateLog(topic_partition=A, topic_id=TopicId(2)), Place(frozenset((A,))))
+    deletion = lanes.enter(fx.DeleteLog(topic_partition=A), Place(frozenset((A,))))
+    creation = lanes.enter(fx.CreateLog(topic_partition=A, topic_id=TopicId(2)), Place(frozenset((A,))))
     assert (lanes.is_going(A), lanes.is_going(B)) == (True, False)
     assert lanes.leave(cut) == [deletion]
     assert lanes.leave(deletion) == [creation]

@@ -77,9 +77,8 @@ def test_current_epoch_validation(request_of: Callable[[Epoch | None], m.Request
     assert (bench.role, bench.epoch) == (role, 6), "who asks in a wrong epoch changes nothing"
 
 
-def test_fetch_request_cluster_id_validation() -> None:
+def test_fetch_request_cluster_id_validation(bench: Bench) -> None:
     """Another cluster's fetch is refused before its epoch is looked at; of one that names none only a reader's."""
-    bench = leader_bench()
     assert fetched(bench, fetch(0, 0, 5, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, consume(0, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, fetch(-1, 0, 6, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -100,16 +99,14 @@ def test_fetch_request_cluster_id_validation() -> None:
         pytest.param(fetch(0, 0, 6, replica=0), id="in_the_leaders_own_name"),
     ],
 )
-def test_invalid_fetch_request(request_: m.Request) -> None:
+def test_invalid_fetch_request(bench: Bench, request_: m.Request) -> None:
     """A fetch that cannot be meant is refused and counts for nothing."""
-    bench = leader_bench()
     assert fetched(bench, request_).error is ErrorCode.INVALID_REQUEST
     assert bench.high_watermark is None
 
 
-def test_quorum_log_is_fetched_alone() -> None:
+def test_quorum_log_is_fetched_alone(bench: Bench) -> None:
     """A fetch of a quorum log and of another with it is refused as a whole, and acknowledges nothing."""
-    bench = leader_bench()
     alone = fetch(2, 6, 6)
     assert isinstance(alone, m.FetchRequest)
     other = replace(alone.partitions[0], topic_partition=TopicPartition("other", 0))
@@ -133,9 +130,8 @@ def test_quorum_log_is_fetched_alone() -> None:
         ),
     ],
 )
-def test_what_only_partitions_can_do_is_refused(request_: m.Request, error: ErrorCode) -> None:
+def test_what_only_partitions_can_do_is_refused(bench: Bench, request_: m.Request, error: ErrorCode) -> None:
     """A quorum log is not searched by time, and its beginning is nobody's to delete."""
-    bench = leader_bench()
     commit(bench, 1)
     assert reply_of(bench, bench.call(request_)).error is error
 
@@ -183,9 +179,8 @@ def test_diverging_answer_has_the_high_watermark_and_no_records() -> None:
     assert (response.records, response.high_watermark) == (b"", 6)
 
 
-def test_fetch_beyond_the_log_end_is_divergence_for_a_replica_and_out_of_range_for_a_consumer() -> None:
+def test_fetch_beyond_the_log_end_is_divergence_for_a_replica_and_out_of_range_for_a_consumer(bench: Bench) -> None:
     """A replica with more than its leader is told where to cut; a consumer's position is merely wrong."""
-    bench = leader_bench()
     assert fetched(bench, fetch(6, 6, 6)).diverging_epoch == EpochEndOffset(Epoch(6), Offset(2))
     assert fetched(bench, consume(6)).error is ErrorCode.OFFSET_OUT_OF_RANGE
     with_epoch = consume(6, last_fetched_epoch=Epoch(6))
@@ -200,9 +195,8 @@ def test_fetch_at_the_exact_end_of_its_epoch_has_not_diverged() -> None:
     assert response.records == b"".join(batch.data for batch in bench.disk.batches[3:])
 
 
-def test_diverged_fetch_is_answered_at_once() -> None:
+def test_diverged_fetch_is_answered_at_once(bench: Bench) -> None:
     """Divergence is not waited for: the follower has work to do."""
-    bench = leader_bench()
     assert fetched(bench, fetch(6, 6, 6, wait_ms=500)).diverging_epoch is not None
 
 
@@ -238,9 +232,8 @@ def test_offset_for_leader_epoch_at_a_follower() -> None:
 
 
 @pytest.mark.parametrize("request_", [fetch(2, 6, 6, wait_ms=500), consume(2, max_wait_ms=500)])
-def test_parked_fetch_and_epoch_bump(request_: m.Request) -> None:
+def test_parked_fetch_and_epoch_bump(bench: Bench, request_: m.Request) -> None:
     """A fetch that waits when the epoch moves on is answered at once with who leads now, and only once."""
-    bench = leader_bench()
     call_id = bench.call(request_)
     follow(bench, 2, 7)
     response = reply_of(bench, call_id)

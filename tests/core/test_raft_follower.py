@@ -16,6 +16,7 @@ from tests.core.scenarios import (
     diverging,
     fetch_answer,
     fetch_error,
+    follow,
     follower_bench,
     pending_fetch,
     records,
@@ -79,6 +80,14 @@ def test_truncate_on_fetch_does_not_update_high_watermark() -> None:
     )
     answer_fetch(bench, answer)
     assert bench.high_watermark is None
+
+
+def test_new_follower_keeps_its_log() -> None:
+    """Who begins to follow another leader cuts nothing before that one has said where the logs part."""
+    bench = follower_bench(log=[(1, 2)])
+    answer_fetch(bench, records([], leader_id=1, epoch=5, high_watermark=1))
+    follow(bench, 2, 6)
+    assert bench.disk.end == 2
 
 
 def test_truncate_below_high_watermark() -> None:

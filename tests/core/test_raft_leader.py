@@ -32,9 +32,8 @@ def latest(bench: Bench, **others: Any) -> m.ListOffsetsResponse:
     return response
 
 
-def test_leader_opens_its_epoch_with_a_leader_change_record() -> None:
+def test_leader_opens_its_epoch_with_a_leader_change_record(bench: Bench) -> None:
     """The first record of an epoch names its leader, the voters and those who voted for it."""
-    bench = leader_bench()
     change = decode_leader_change(bench.disk.batches[0])
     assert change is not None
     assert (change.leader_id, change.voters, change.granting_voters) == (0, (0, 1, 2), (0, 1))
@@ -80,9 +79,8 @@ def test_leader_counts_itself_only_once_flushed() -> None:
     assert bench.high_watermark == 3
 
 
-def test_majority_of_others_commits_what_the_leader_has_not_flushed() -> None:
+def test_majority_of_others_commits_what_the_leader_has_not_flushed(bench: Bench) -> None:
     """A majority without the leader is a majority: durable there is durable."""
-    bench = leader_bench()
     commit(bench, 1)
     call_id = bench.call(produce())
     commit(bench, 1, 2)
@@ -90,16 +88,14 @@ def test_majority_of_others_commits_what_the_leader_has_not_flushed() -> None:
     assert bench.disk.owed, "the leader's own flush is still out"
 
 
-def test_observers_fetches_do_not_commit() -> None:
+def test_observers_fetches_do_not_commit(bench: Bench) -> None:
     """However many observers hold a record, only voters commit it."""
-    bench = leader_bench()
     for observer in (7, 8, 9):
         assert fetched(bench, fetch(2, 6, 6, replica=observer)).high_watermark is None
 
 
-def test_describe_quorum_non_monotonic_follower_fetch() -> None:
+def test_describe_quorum_non_monotonic_follower_fetch(bench: Bench) -> None:
     """A voter that comes back with less is described as it is, and takes nothing of the high watermark back."""
-    bench = leader_bench()
     bench.call(produce(acks=1))
     bench.flush_all()
     commit(bench, 1)
@@ -137,9 +133,8 @@ def test_describe_quorum_with_followers() -> None:
     ] == [(0, 4, None, None), (1, 4, 50, 50), (2, 2, 10, None)]
 
 
-def test_describe_quorum_with_observer() -> None:
+def test_describe_quorum_with_observer(bench: Bench) -> None:
     """Observers are described apart from voters; times are since their last fetch, and since they were caught up."""
-    bench = leader_bench()
     bench.call(fetch(2, 6, 6, replica=9))
     bench.call(produce(acks=1))
     bench.elapse(30)
@@ -168,9 +163,8 @@ def test_observers_are_bounded() -> None:
     assert [observer.replica_id for observer in described.observers] == [7, 9]
 
 
-def test_high_watermark_retained() -> None:
+def test_high_watermark_retained(bench: Bench) -> None:
     """A deposed leader that leads again knows no high watermark in its new epoch, and never reports a lower one."""
-    bench = leader_bench()
     commit(bench, 1)
     seen = [(bench.epoch, bench.high_watermark)]
     follow(bench, 2, 7)
@@ -215,9 +209,8 @@ def test_replica_lists_the_log_end_and_consumer_the_high_watermark() -> None:
 # --- purgatory ------------------------------------------------------------------------------------------------------
 
 
-def test_purgatory_fetch_timeout() -> None:
+def test_purgatory_fetch_timeout(bench: Bench) -> None:
     """A fetch with nothing to bring home is answered empty when its time is up, and not before."""
-    bench = leader_bench()
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300))
     bench.elapse(299)
     assert bench.open_calls == {call_id}
@@ -225,17 +218,15 @@ def test_purgatory_fetch_timeout() -> None:
     assert (reply_of(bench, call_id).error, reply_of(bench, call_id).records) == (ErrorCode.NONE, b"")
 
 
-def test_purgatory_fetch_satisfied_by_write() -> None:
+def test_purgatory_fetch_satisfied_by_write(bench: Bench) -> None:
     """A parked replica's fetch is answered by the next append."""
-    bench = leader_bench()
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300, high_watermark=Offset(2)))
     bench.call(produce(acks=1))
     assert reply_of(bench, call_id).records == bench.disk.batches[2].data
 
 
-def test_purgatory_fetch_completed_by_follower_transition() -> None:
+def test_purgatory_fetch_completed_by_follower_transition(bench: Bench) -> None:
     """A parked fetch is turned away when another leader appears, after the new epoch is stored."""
-    bench = leader_bench()
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300))
     follow(bench, 2, 7)
     kinds = [type(effect) for effect in bench.effects]
@@ -243,9 +234,8 @@ def test_purgatory_fetch_completed_by_follower_transition() -> None:
     assert reply_of(bench, call_id).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_parked_fetch_is_answered_by_a_new_high_watermark() -> None:
+def test_parked_fetch_is_answered_by_a_new_high_watermark(bench: Bench) -> None:
     """A sender that knows less is told at once (KIP-1166); one that named no high watermark waits its time out."""
-    bench = leader_bench()
     commit(bench, 1)
     bench.call(produce(acks=1))
     bench.flush_all()
@@ -256,9 +246,8 @@ def test_parked_fetch_is_answered_by_a_new_high_watermark() -> None:
     assert bench.open_calls == {untold}
 
 
-def test_parked_consumer_waits_for_commit_not_for_append() -> None:
+def test_parked_consumer_waits_for_commit_not_for_append(bench: Bench) -> None:
     """A consumer is woken when a record may be read, which is later than when it is written."""
-    bench = leader_bench()
     commit(bench, 1)
     call_id = bench.call(consume(2, max_wait_ms=300))
     bench.call(produce(acks=1))
@@ -267,9 +256,8 @@ def test_parked_consumer_waits_for_commit_not_for_append() -> None:
     assert reply_of(bench, call_id).records == bench.disk.batches[2].data
 
 
-def test_fetch_waits_for_min_bytes() -> None:
+def test_fetch_waits_for_min_bytes(bench: Bench) -> None:
     """A reader that wants more bytes than there are waits for them, or for its time to be up."""
-    bench = leader_bench()
     bench.call(produce(acks=1))
     size = bench.disk.batches[2].size_bytes
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300, min_bytes=2 * size))

@@ -10,14 +10,13 @@ from replica.core import messages as m
 from replica.core.config import InvalidConfigError, ReplicaConfig
 from replica.core.quorum.snapshot_header import encode_header, split_snapshot
 from replica.core.quorum.voter_history import VoterHistory
-from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId
 from replica.machines import CorruptSnapshotError
 from replica.voters import Voter, VoterEntry, VoterSet
 from tests.core.harness import CONFIG, Bench, batches_of, snapshot_of, voters_of
-from tests.core.membership_mutations import a_snapshot_says_who_votes, a_truncation_takes_voters_back
 from tests.core.membership_scenarios import (
     FOUR,
+    IDS,
     acknowledge,
     added,
     fresh_follower,
@@ -71,7 +70,14 @@ def test_the_set_before_the_last() -> None:
 
 def test_a_truncated_record_gives_its_set_back() -> None:
     """The log says who votes, and what is not in it any more says nothing."""
-    a_truncation_takes_voters_back(Rules())
+    bench = fresh_follower()
+    answer_fetch(bench, records([naming(FOUR, 0, 5)], leader_id=1, epoch=5))
+    assert ids(bench) == FOUR.ids
+    bench.flush_all()
+    follow(bench, 2, 6)
+    bench.sends = bench.sends[-1:]
+    answer_fetch(bench, diverging(0, 0, leader_id=2, leader_epoch=6))
+    assert (bench.disk.end, ids(bench)) == (0, IDS)
 
 
 def test_a_truncation_is_stored_before_the_voters_are() -> None:
@@ -134,7 +140,14 @@ def test_a_disk_without_voters_learns_them_from_the_log() -> None:
 
 def test_a_snapshot_says_who_votes() -> None:
     """As of its end, before what the machine has written."""
-    a_snapshot_says_who_votes(Rules())
+    bench = settled_leader()
+    added(bench, 3)
+    acknowledge(bench, 1, 3)
+    end_offset = bench.log.log.log_end_offset
+    bench.store(end_offset, bench.epoch)
+    (effect,) = bench.disk.storing
+    voters, data = split_snapshot(effect.state.encode())
+    assert (voters.base, data) == (FOUR, snapshot_of(end_offset, bench.epoch).data)
 
 
 def snapshotted_leader() -> Bench:

@@ -9,11 +9,9 @@ import pytest
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, ReplicaId
 from tests.core.harness import disk_id, leader, stored, voters_of
-from tests.core.membership_mutations import who_is_about_to_leave_campaigns
 from tests.core.membership_scenarios import (
     FOUR,
     acknowledge,
@@ -124,7 +122,16 @@ def test_a_removed_follower_campaigns_no_more() -> None:
 
 def test_who_is_about_to_leave_campaigns() -> None:
     """A leader of two that removes itself and crashes has the only log that can win; it does not vote for itself."""
-    who_is_about_to_leave_campaigns(Rules())
+    bench = settled_leader(initial=(0, 1))
+    remove(bench, 0)
+    bench.flush_all()
+    bench.restart()
+    bench.to_role("prospective")
+    for role in ("candidate", "leader"):
+        bench.respond(bench.sends[-1], granted(bench.epoch))
+        assert bench.role == role
+    acknowledge(bench, 1)
+    assert (ids(bench), bench.role) == ((1,), "resigned")
 
 
 def test_who_is_about_to_leave_does_not_count_its_own_vote() -> None:

@@ -104,18 +104,16 @@ def test_order_of_checks(request_: m.ProduceRequest, error: ErrorCode) -> None:
     assert response.error is error
 
 
-def test_acks_leader_is_answered_after_the_append() -> None:
+def test_acks_leader_is_answered_after_the_append(bench: Bench) -> None:
     """acks=1 waits for the leader's log only, not for its disk and not for others."""
-    bench = leader_bench()
     response = bench.answer(produce(acks=1))
     assert isinstance(response, m.ProduceResponse)
     assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 2, 6)
     assert [type(effect) for effect in bench.effects] == [fx.Append, fx.Flush, fx.Reply]
 
 
-def test_acks_none_promises_nothing() -> None:
+def test_acks_none_promises_nothing(bench: Bench) -> None:
     """acks=0 is answered without an offset; the record is appended all the same."""
-    bench = leader_bench()
     response = bench.answer(produce(acks=0))
     assert isinstance(response, m.ProduceResponse)
     assert (response.error, response.base_offset, bench.disk.end) == (ErrorCode.NONE, None, 3)
@@ -142,9 +140,8 @@ def test_acks_all_alone_waits_for_its_disk() -> None:
     assert reply_of(bench, call_id).base_offset == 2
 
 
-def test_acks_all_are_answered_in_order() -> None:
+def test_acks_all_are_answered_in_order(bench: Bench) -> None:
     """One high watermark answers all writes below it, oldest first, and none above."""
-    bench = leader_bench()
     calls = [bench.call(produce()) for _ in range(4)]
     bench.flush_all()
     bench.call(fetch(4, 6, 6))
@@ -153,9 +150,8 @@ def test_acks_all_are_answered_in_order() -> None:
     assert bench.open_calls == set(calls[2:])
 
 
-def test_produce_timeout_is_unknown() -> None:
+def test_produce_timeout_is_unknown(bench: Bench) -> None:
     """A write that is not committed in time may be committed later: timed out, and not known to have failed."""
-    bench = leader_bench()
     call_id = bench.call(produce(timeout_ms=250))
     bench.elapse(249)
     assert call_id in bench.open_calls
@@ -197,18 +193,16 @@ def assert_unknown_and_nothing_more_is_appended(bench: Bench, call_id: CallId) -
     assert bench.disk.end == 3
 
 
-def test_accumulator_cleared_after_becoming_follower() -> None:
+def test_accumulator_cleared_after_becoming_follower(bench: Bench) -> None:
     """A leader that follows another appends nothing more, and answers its waiting writes: their fate is unknown."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     follow(bench, 2, 7)
     assert bench.role == "follower"
     assert_unknown_and_nothing_more_is_appended(bench, call_id)
 
 
-def test_accumulator_cleared_after_becoming_voted() -> None:
+def test_accumulator_cleared_after_becoming_voted(bench: Bench) -> None:
     """So does one that has resigned, and votes in a newer epoch."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     bench.step(ev.ResignRequested())
     assert voted(bench, vote(7, last=(6, 10))).vote_granted
@@ -216,9 +210,8 @@ def test_accumulator_cleared_after_becoming_voted() -> None:
     assert_unknown_and_nothing_more_is_appended(bench, call_id)
 
 
-def test_accumulator_cleared_after_becoming_unattached() -> None:
+def test_accumulator_cleared_after_becoming_unattached(bench: Bench) -> None:
     """So does one that hears of a newer epoch, and votes for nobody in it."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     bench.respond(
         bench.send_to(1, m.BeginQuorumEpochRequest),
@@ -241,9 +234,8 @@ def test_full_purgatory_refuses_writes() -> None:
     assert accepted in bench.open_calls, "there is room again"
 
 
-def test_leader_stamps_offset_and_epoch() -> None:
+def test_leader_stamps_offset_and_epoch(bench: Bench) -> None:
     """Whatever a producer wrote into the stamp, the leader's own stands there; records and CRC are not touched."""
-    bench = leader_bench()
     sent = encode_batch([b"a", b"b"], base_offset=77, leader_epoch=3)
     bench.call(produce(acks=1, records=sent.data))
     batch = bench.disk.batches[-1]
@@ -251,9 +243,8 @@ def test_leader_stamps_offset_and_epoch() -> None:
     assert batch.data[16:] == sent.data[16:]
 
 
-def test_unknown_topic_or_partition() -> None:
+def test_unknown_topic_or_partition(bench: Bench) -> None:
     """A log that is not hosted here is refused by name, the write definitely not appended."""
-    bench = leader_bench()
     request = m.ProduceRequest(topic_partition=TopicPartition("other", 0), acks=-1, timeout_ms=1, records=b"")
     response = bench.answer(request)
     assert isinstance(response, m.ProduceResponse)

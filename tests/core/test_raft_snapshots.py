@@ -284,9 +284,8 @@ def test_a_consumer_at_the_log_start_goes_on() -> None:
     assert answer.records
 
 
-def test_parked_fetches_below_a_new_log_start_are_answered() -> None:
+def test_parked_fetches_below_a_new_log_start_are_answered(bench: Bench) -> None:
     """Who waits for more of what is gone then is told: a follower of the snapshot, a consumer that it is too low."""
-    bench = leader_bench()
     for _ in range(9):
         bench.call(produce(acks=1))
     bench.flush_all()

@@ -1,16 +1,15 @@
 """Replicas in one thread, for tests of the core: virtual time, a network that loses and repeats, disks that forget.
 
 Drives the production core and nothing else of the product; every random choice comes from one seed, so a failing test
-is repeated by its seed. A replica can be stopped (its messages wait in a buffer, and its clock goes on), have a clock
-that is fast or slow, and crash after any prefix of an effect list. What is promised across replicas is for whoever
-builds on this to check, after every step.
+is repeated by its seed. A replica can be stopped (its messages wait in a buffer, and its clock goes on), crash, and
+have a clock that is fast or slow. What is promised across replicas is for whoever builds on this to check, after every
+step.
 """
 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -19,16 +18,14 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import GroupConfig, QuorumConfig, ReplicaConfig
 from replica.core.group import Group
-from replica.core.log.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.recovered import RecoveredLog
 from replica.core.quorum import QuorumLog
 from replica.core.reading import read_ranges
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.machines import AppliedLog
-from replica.records import RecordBatch
-from replica.voters import VoterEntry, VoterSet
-from tests.core.harness import LOG, disk_id, epochs_of, voters_of
+from tests.core.harness import LOG, QuorumDisk, disk_id, voters_of
 
 BEGINNING = Offset(0)
 
@@ -48,56 +45,14 @@ class PromiseBrokenError(AssertionError):
 
 
 @dataclass
-class Disk:
+class Disk(QuorumDisk):
     """What one replica has written; ``flushed`` batches survive a crash, any suffix of the others may not."""
-
-    batches: list[RecordBatch] = field(default_factory=list)
-    flushed_end: Offset = BEGINNING
-    quorum_state: fx.QuorumState | None = None
-    start: Offset = BEGINNING
-    snapshots: dict[SnapshotId, bytes] = field(default_factory=dict)
-    voters: tuple[VoterEntry, ...] = ()
-
-    @property
-    def end(self) -> Offset:
-        return self.batches[-1].end_offset if self.batches else self.start
-
-    def truncate(self, end_offset: Offset) -> None:
-        self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
-        assert self.end == end_offset, (self.end, end_offset)
-        self.flushed_end = min(self.flushed_end, end_offset)
 
     def lose_unflushed(self, random: Random) -> None:
         kept_end = random.choice([batch.end_offset for batch in self.batches] + [self.start])
         kept_end = max(kept_end, self.flushed_end)
-        self.truncate(kept_end)
+        self.cut(kept_end)
         self.flushed_end = kept_end
-
-    def between(self, start: Offset, end: Offset) -> Iterator[RecordBatch]:
-        """Walk the batches that lie in ``[start, end)``, beginning with the one that holds ``start``."""
-        for index in range(bisect_left(self.batches, start, key=lambda batch: batch.last_offset), len(self.batches)):
-            if self.batches[index].end_offset > end:
-                return
-            yield self.batches[index]
-
-    def read(self, start: Offset, end: Offset, max_bytes: int) -> bytes:
-        data = b""
-        for batch in self.between(start, end):
-            if data and len(data) + batch.size_bytes > max_bytes:
-                break
-            data += batch.data
-        return data
-
-    def begin_at(self, start: Offset) -> None:
-        self.batches = [batch for batch in self.batches if batch.end_offset > start]
-        self.start = start
-
-    def install(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        self.snapshots, self.batches = {snapshot_id: data}, []
-        self.start = self.flushed_end = snapshot_id.end_offset
-
-    def drop_snapshots(self, end_offset: Offset) -> None:
-        self.snapshots = {known: data for known, data in self.snapshots.items() if known.end_offset >= end_offset}
 
     def _holds(self, snapshot_id: SnapshotId) -> bool:
         """Whether the log has the very record with which a snapshot ends, and so all that is in it."""
@@ -114,19 +69,7 @@ class Disk:
         if newest is not None and not self._holds(newest):
             self.install(newest, self.snapshots[newest])
         self.drop_snapshots(self.start)
-        self.voters = tuple(entry for entry in self.voters if entry.offset < self.end)
-        return RecoveredLog(
-            log_start_offset=self.start,
-            log_end_offset=self.end,
-            epochs=epochs_of(self.batches),
-            quorum_state=self.quorum_state,
-            snapshots=tuple(
-                StoredSnapshot(id=snapshot_id, size_bytes=len(self.snapshots[snapshot_id]))
-                for snapshot_id in sorted(self.snapshots)
-            ),
-            snapshot=self.snapshots[max(self.snapshots)] if self.snapshots else b"",
-            voters=self.voters,
-        )
+        return super().recover()
 
 
 @dataclass
@@ -165,7 +108,6 @@ class Climate:
 
     loss: float = 0.0
     duplication: float = 0.0
-    crash_in_step: float = 0.0
     latency_ms: tuple[int, int] = (2, 4)
     disk_ms: tuple[int, int] = (1, 6)
 
@@ -195,24 +137,15 @@ class VirtualReplicas:
         self._sequence = 0
         self._calls: dict[CallId, tuple[ReplicaId, Callable[[m.Response], None]]] = {}
         self.voters = tuple(ReplicaId(n) for n in range(voters))
-        self.nodes = {voter: Node(voter, {name: self._new_disk(voter) for name in names}) for voter in self.voters}
+        self.nodes = {voter: Node(voter, {name: Disk() for name in names}) for voter in self.voters}
         for voter in self.voters:
             self.start(voter)
 
     # --- for those who build on this --------------------------------------------------------------------------------
 
-    def _new_disk(self, replica_id: ReplicaId) -> Disk:
-        return Disk()
-
     def _machines(self) -> dict[TopicPartition, AppliedLog]:
         """The state machines of a replica that starts, by their logs."""
         return {}
-
-    def _initial_voters(self, node: Node) -> VoterSet:
-        return voters_of(*self.voters)
-
-    def _directory_id(self, node: Node) -> str:
-        return disk_id(node.replica_id)
 
     def _stepped(self, node: Node) -> None:
         """Check what is promised, and give whom the log is replayed for its turn."""
@@ -246,9 +179,9 @@ class VirtualReplicas:
             config=ReplicaConfig(
                 cluster_id="simulated",
                 replica_id=replica_id,
-                directory_id=self._directory_id(node),
+                directory_id=disk_id(replica_id),
                 voters=self.voters,
-                initial_voters=self._initial_voters(node),
+                initial_voters=voters_of(*self.voters),
                 quorum=self._config,
                 group=self._group,
             ),
@@ -266,14 +199,6 @@ class VirtualReplicas:
         node.is_stopped = False
         for disk in node.disks.values():
             disk.lose_unflushed(self.random)
-
-    def crash_for_a_while(self, node: Node) -> None:
-        self.crash(node)
-        self.at(self.random.randrange(50, 3000), lambda: self._restart(node))
-
-    def _restart(self, node: Node) -> None:
-        if node.core is None:
-            self.start(node.replica_id)
 
     def stop(self, node: Node) -> None:
         """Let it do nothing, and know nothing of that; what comes waits in buffers."""
@@ -301,21 +226,10 @@ class VirtualReplicas:
             return
         if node.core is None:
             return
-        self._perform_all(node, node.core.step(event, self.now_ms * node.clock_percent // 100))
-        if node.core is not None:
-            self._stepped(node)
-        if node.core is not None:
-            self._arm_timer(node)
-
-    def _perform_all(self, node: Node, effects: tuple[fx.Effect, ...]) -> None:
-        """Perform the effects, or crash after some of them."""
-        if not effects or self.random.random() >= self.climate.crash_in_step:
-            for effect in effects:
-                self._perform(node, effect)
-            return
-        for effect in effects[: self.random.randrange(len(effects) + 1)]:
+        for effect in node.core.step(event, self.now_ms * node.clock_percent // 100):
             self._perform(node, effect)
-        self.crash_for_a_while(node)
+        self._stepped(node)
+        self._arm_timer(node)
 
     def _arm_timer(self, node: Node) -> None:
         assert node.core is not None, node.replica_id
@@ -342,11 +256,9 @@ class VirtualReplicas:
             case fx.StoreVoters(topic_partition=name, entries=voters):
                 node.disks[name].voters = voters
             case fx.Append(topic_partition=name, batches=batches):
-                for batch in batches:
-                    assert batch.base_offset == node.disks[name].end, (batch, node.disks[name].end)
-                    node.disks[name].batches.append(batch)
+                node.disks[name].append(batches)
             case fx.Truncate(topic_partition=name, end_offset=end_offset):
-                node.disks[name].truncate(end_offset)
+                node.disks[name].cut(end_offset)
             case fx.Flush(topic_partition=name, end_offset=end_offset):
                 self._flush(node, name, end_offset)
             case fx.Send():

@@ -179,11 +179,6 @@ class Puppet:
         (part,) = request.partitions
         return part, heard
 
-    @property
-    def is_asked(self) -> bool:
-        """Whether a request waits here."""
-        return bool(self.cluster.world.heard[self.broker_id])
-
 
 def fetched(
     name: TopicPartition,

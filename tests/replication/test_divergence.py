@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core import messages as m
 from replica.core.config import ControllerConfig
 from replica.errors import ErrorCode
 from replica.ids import EpochEndOffset, TopicPartition
@@ -13,7 +12,6 @@ from tests.replication.bench import Cluster
 from tests.replication.stage import FAST_CONTROLLER, Overhearing
 from tests.replication.tampering import cut_log, log_bytes, write_batches, write_log
 
-LONG_SESSION = ControllerConfig(broker_session_timeout_ms=20_000, auto_leader_rebalance_enable=False)
 WITHOUT_ELR = ControllerConfig(broker_session_timeout_ms=1500, auto_leader_rebalance_enable=False, elr_enable=False)
 Written = tuple[tuple[int, int], ...]
 
@@ -81,33 +79,6 @@ def assert_converges(follower: Written, leader: Written, rounds: int) -> None:
     cluster.produce(topic, b"last")
     cluster.wait_for_same_logs(topic, 1, 2)
     assert cluster.cache(1, topic) == cluster.cache(2, topic)
-
-
-def test_unknown_leader_epoch_while_fetching() -> None:
-    """A follower that knows of the new leader before that one does waits for it, and cuts nothing."""
-    overhearing = Overhearing()
-    cluster = Cluster(3, controller=LONG_SESSION, observers=(overhearing,))
-    controller = cluster.controller_id
-    follower, leader = (broker for broker in (1, 2, 3) if broker != controller)
-    topic = cluster.create("topic", (leader, follower))
-    cluster.bounce(leader)
-    cluster.wait_for_isr(topic, leader, follower)
-    cluster.produce(topic, b"a")
-    cluster.wait_for_same_logs(topic, leader, follower)
-    assert (cluster.leader(topic), cluster.controller_id) == (follower, controller)
-    cluster.world.network.cut(1, frozenset({(controller, leader), (leader, controller)}))
-    overhearing.fetched.clear()
-
-    preferred = m.ElectLeaderRequest(topic_partition=topic, election_type=m.ElectionType.PREFERRED)
-    assert cluster.ask(controller, preferred, m.ElectLeaderResponse).error is ErrorCode.NONE
-    cluster.pass_ms(1000)
-    assert {part.error for part in overhearing.told(follower, topic)} >= {ErrorCode.UNKNOWN_LEADER_EPOCH}
-    assert cluster.replica(follower, topic).log.log_end_offset == 1
-    cluster.world.network.heal(1)
-
-    assert cluster.leader(topic) == leader
-    cluster.produce(topic, b"b")
-    cluster.wait_for_same_logs(topic, leader, follower)
 
 
 def test_become_follower_when_leader_is_unchanged_but_missed_leader_update() -> None:

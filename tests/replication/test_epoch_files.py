@@ -5,15 +5,74 @@ from __future__ import annotations
 import pytest
 
 from nemesis.simulator.disk import DATA
+from replica.core import messages as m
 from replica.ids import Epoch, EpochEntry, Offset
+from replica.records import encode_batch
 from replica.storage.checkpoints import read_epochs, write_epochs
 from tests.replication.bench import Cluster
-from tests.replication.puppets import fetched
-from tests.replication.tampering import EPOCHS, files_of, forget
-from tests.replication.test_follower import Stage, batch
+from tests.replication.puppets import Puppet, fetched
+from tests.replication.tampering import EPOCHS, files_of, forget, write_log
 
 LOG = ((1, 2), (3, 4), (5, 1))
 """Epoch 1 from 0 on, 3 from 2 on, 5 from 6 to 7."""
+EPOCH = 6
+"""The leader epoch in which the scenarios begin that need older ones."""
+
+
+class Stage:
+    """Broker 1 with a replica of a partition whose leader is puppet 9, or by turns puppet 8."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(1, puppets=(8, 9))
+        self.puppets = {number: Puppet(self.cluster, number) for number in (8, 9)}
+        self.topic = self.cluster.create("topic", (9, 8, 1))
+
+    @property
+    def leader(self) -> Puppet:
+        """The present leader."""
+        leader_id = self.cluster.registration(self.topic).leader_id
+        assert leader_id is not None, self.topic
+        return self.puppets[leader_id]
+
+    @property
+    def end(self) -> int:
+        """Where the follower's log ends."""
+        return self.cluster.replica(1, self.topic).log.log_end_offset
+
+    @property
+    def cache(self) -> list[tuple[int, int]]:
+        """The follower's epoch cache."""
+        return self.cluster.cache(1, self.topic)
+
+    def change_leader(self) -> None:
+        """Let the other puppet lead, in the next epoch; what waits at either of them is forgotten."""
+        before = self.leader
+        before.fall_silent()
+        before.come_back(f"{self.cluster.world.now_ms}")
+        self.leader.propose(self.leader.proposal(self.topic, 8, 9, 1))
+        self.forget_requests()
+
+    def forget_requests(self) -> None:
+        """Let nothing wait for an answer any more."""
+        for heard in self.cluster.world.heard.values():
+            heard.clear()
+
+    def with_log(self, *epochs_and_counts: tuple[int, int]) -> Stage:
+        """Let epochs pass, and give the follower a log of some of them, written by hand."""
+        while self.cluster.registration(self.topic).leader_epoch < EPOCH:
+            self.change_leader()
+        self.cluster.kill(1)
+        self.forget_requests()
+        write_log(self.cluster, 1, self.topic, *epochs_and_counts)
+        self.cluster.start(1)
+        return self
+
+    def say(self, response: m.FetchResponse) -> m.FetchPartition:
+        """Answer the fetch that waits; return it."""
+        part, heard = self.leader.hear_fetch()
+        heard.answer(response)
+        self.cluster.pass_ms(20)
+        return part
 
 
 def stored(stage: Stage) -> list[tuple[int, int]]:
@@ -82,6 +141,6 @@ def test_truncate_to_high_watermark_if_leader_epoch_info_not_available() -> None
     replica = stage.cluster.replica(1, stage.topic)
     assert (replica.high_watermark, stage.end, stage.cache) == (0, 7, [(1, 0), (3, 2), (5, 6)])
 
-    asked = stage.say(fetched(stage.topic, records=batch(6, 7)))
+    asked = stage.say(fetched(stage.topic, records=encode_batch([b"v"], base_offset=7, leader_epoch=6).data))
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (7, 5)
     assert stage.end == 8

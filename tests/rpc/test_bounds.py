@@ -11,14 +11,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from replica.bounds import INT32_MAX, INT64_MAX, TEXT_BYTES_MAX, Data, Number, Text
-from replica.core.messages import (
-    CreateTopicResponse,
-    DescribeClusterRequest,
-    FetchPartition,
-    FetchRequest,
-    ProduceRequest,
-    ProduceRequests,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.rpc import codec
@@ -179,7 +172,7 @@ def refusal(decode: Callable[[bytes], Any], data: bytes) -> str:
 
 def test_a_refusal_names_field_size_and_bound() -> None:
     """The sentence says what to change, without the value itself, which may be large."""
-    request = DescribeClusterRequest(cluster_id="c" * 300)
+    request = m.DescribeClusterRequest(cluster_id="c" * 300)
     data = codec.DESCRIBE_CLUSTER.request.encode(request)
 
     assert refusal(codec.DESCRIBE_CLUSTER.request.decode, data) == (
@@ -189,11 +182,11 @@ def test_a_refusal_names_field_size_and_bound() -> None:
 
 def test_text_is_counted_in_bytes() -> None:
     """A character that takes four bytes counts as four."""
-    request = DescribeClusterRequest(cluster_id="\U0001f600" * (TEXT_BYTES_MAX // 4))
+    request = m.DescribeClusterRequest(cluster_id="\U0001f600" * (TEXT_BYTES_MAX // 4))
     decode, encode = codec.DESCRIBE_CLUSTER.request.decode, codec.DESCRIBE_CLUSTER.request.encode
 
     assert decode(encode(request)) == request
-    assert "cluster_id has 252 bytes" in refusal(decode, encode(DescribeClusterRequest(cluster_id="\U0001f600" * 63)))
+    assert "cluster_id has 252 bytes" in refusal(decode, encode(m.DescribeClusterRequest(cluster_id="\U0001f600" * 63)))
 
 
 def test_too_many_entries_are_refused_before_any_is_looked_at() -> None:
@@ -234,16 +227,16 @@ def test_what_is_said_to_people_is_cut_by_who_says_it() -> None:
     """A message that would be too long arrives without its end, and never half a character."""
     for length in (999, 1000, 1001):
         said = codec.CREATE_TOPIC.response.encode(
-            CreateTopicResponse(error=ErrorCode.INVALID_CONFIG, message="é" * length)
+            m.CreateTopicResponse(error=ErrorCode.INVALID_CONFIG, message="é" * length)
         )
         assert codec.CREATE_TOPIC.response.decode(said).message == "é" * 500
 
 
 def test_what_is_honest_passes() -> None:
     """A write of a batch as large as any configuration allows, and a fetch of many logs, are in bounds."""
-    write = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=30_000, records=bytes(8 << 20))
-    parts = tuple(FetchPartition(topic_partition=TopicPartition("t", n), fetch_offset=Offset(0)) for n in range(3000))
+    write = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=30_000, records=bytes(8 << 20))
+    parts = tuple(m.FetchPartition(topic_partition=TopicPartition("t", n), fetch_offset=Offset(0)) for n in range(3000))
 
-    writes = ProduceRequests(requests=(write,))
+    writes = m.ProduceRequests(requests=(write,))
     assert codec.PRODUCE.request.decode(codec.PRODUCE.request.encode(writes)) == writes
-    assert codec.FETCH.request.decode(codec.FETCH.request.encode(FetchRequest(partitions=parts))).partitions == parts
+    assert codec.FETCH.request.decode(codec.FETCH.request.encode(m.FetchRequest(partitions=parts))).partitions == parts

@@ -18,25 +18,7 @@ from msgspec.structs import replace
 
 from replica.bounds import DIRECTORY_ID_BYTES_MAX, INT32_MAX, INT64_MAX
 from replica.core import messages
-from replica.core.messages import (
-    AlterPartitionReassignmentsRequest,
-    AlterTopicRequest,
-    BeginQuorumEpochResponse,
-    CreateTopicRequest,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeReplicaResponse,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ProduceRequest,
-    ProduceRequests,
-    ProduceResponse,
-    ProduceResponses,
-    ReassignablePartition,
-    VoteRequest,
-)
+from replica.core import messages as m
 from replica.core.metadata.image import TopicImage
 from replica.core.metadata.records import PartitionRegistration
 from replica.core.refusals import refusal
@@ -134,21 +116,21 @@ def test_every_response_survives_the_wire(method: codec.Method[Any, Any], data: 
 def test_every_request_can_be_refused(method: codec.Method[Any, Any], data: st.DataObject) -> None:
     """A refusal is the answer that the request's RPC carries, and says its error, of a fetch for each of its logs."""
     request = data.draw(_instances(method.request_type))
-    if isinstance(request, ProduceRequests):  # Each write is refused for itself.
-        request = data.draw(_instances(ProduceRequest))
+    if isinstance(request, m.ProduceRequests):  # Each write is refused for itself.
+        request = data.draw(_instances(m.ProduceRequest))
     response: Any = refusal(request, ErrorCode.INVALID_REQUEST)
-    carried = ProduceResponses(responses=(response,)) if isinstance(response, ProduceResponse) else response
+    carried = m.ProduceResponses(responses=(response,)) if isinstance(response, m.ProduceResponse) else response
 
     assert method.response.decode(method.response.encode(carried)) == carried
     answers = [response]
-    if isinstance(response, FetchResponse) and request.partitions:
+    if isinstance(response, m.FetchResponse) and request.partitions:
         answers = [response.answer_for(part.topic_partition) for part in request.partitions]
     assert {answer.error for answer in answers} == {ErrorCode.INVALID_REQUEST}
 
 
 def test_every_message_of_the_core_has_its_rpc() -> None:
     """No request or response class is left without a method that carries it."""
-    carried = {codec.PRODUCE.request_type: ProduceRequest, codec.PRODUCE.response_type: ProduceResponse}
+    carried = {codec.PRODUCE.request_type: m.ProduceRequest, codec.PRODUCE.response_type: m.ProduceResponse}
     requests = {carried.get(method.request_type, method.request_type) for method in METHODS.values()}
     responses = {carried.get(method.response_type, method.response_type) for method in METHODS.values()}
 
@@ -167,7 +149,7 @@ def test_the_table_holds_every_rpc_of_the_services_and_no_other() -> None:
 
 def test_a_request_finds_its_method() -> None:
     """The lookup by value leads to the RPC that carries it."""
-    request = VoteRequest(
+    request = m.VoteRequest(
         topic_partition=LOG,
         candidate_id=ReplicaId(1),
         candidate_epoch=Epoch(3),
@@ -182,7 +164,7 @@ def test_a_request_finds_its_method() -> None:
 
 def test_absent_is_not_zero() -> None:
     """An absent number arrives absent and a 0 arrives as 0: offset 0, epoch 0 and replica 0 exist."""
-    part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0))
+    part = m.FetchPartition(topic_partition=LOG, fetch_offset=Offset(0))
     zeros = replace(
         part,
         topic_id=TopicId(0),
@@ -191,8 +173,8 @@ def test_absent_is_not_zero() -> None:
         log_start_offset=Offset(0),
         high_watermark=Offset(0),
     )
-    absent = FetchRequest(partitions=(part,))
-    zero = FetchRequest(partitions=(zeros,), replica_id=ReplicaId(0), broker_epoch=BrokerEpoch(0), cluster_id="")
+    absent = m.FetchRequest(partitions=(part,))
+    zero = m.FetchRequest(partitions=(zeros,), replica_id=ReplicaId(0), broker_epoch=BrokerEpoch(0), cluster_id="")
 
     assert codec.FETCH.request.encode(absent) != codec.FETCH.request.encode(zero)
     assert codec.FETCH.request.decode(codec.FETCH.request.encode(absent)) == absent
@@ -202,15 +184,15 @@ def test_absent_is_not_zero() -> None:
 def test_an_absent_message_is_not_an_empty_one() -> None:
     """A divergence at epoch 0, offset 0 (truncate everything) is not mistaken for no divergence."""
     end = EpochEndOffset(Epoch(0), Offset(0))
-    part = FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, diverging_epoch=end)
-    diverging = FetchResponse(partitions=(part,))
+    part = m.FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, diverging_epoch=end)
+    diverging = m.FetchResponse(partitions=(part,))
 
     assert codec.FETCH.response.decode(codec.FETCH.response.encode(diverging)) == diverging
 
 
 def test_addresses_arrive_by_replica() -> None:
     """The address table of a replica arrives as a mapping from replica ids."""
-    response = DescribeReplicaResponse(
+    response = m.DescribeReplicaResponse(
         error=ErrorCode.NONE, addresses={ReplicaId(0): "127.0.0.1:1", ReplicaId(2): "127.0.0.1:3"}
     )
 
@@ -222,14 +204,14 @@ def test_addresses_arrive_by_replica() -> None:
 @pytest.mark.parametrize("topics", [None, (), ("",), ("a", "b")])
 def test_no_topic_is_not_every_topic(topics: tuple[str, ...] | None) -> None:
     """A list that is absent arrives absent, an empty one empty."""
-    request = DescribeClusterRequest(topics=topics)
+    request = m.DescribeClusterRequest(topics=topics)
 
     assert codec.DESCRIBE_CLUSTER.request.decode(codec.DESCRIBE_CLUSTER.request.encode(request)) == request
 
 
 def test_a_setting_that_is_taken_back_is_not_set_to_nothing() -> None:
     """In a map too an absent value arrives absent, and an empty one empty."""
-    request = AlterTopicRequest(name="t", configs={"a": None, "b": "", "c": "1"})
+    request = m.AlterTopicRequest(name="t", configs={"a": None, "b": "", "c": "1"})
 
     assert codec.ALTER_TOPIC.request.decode(codec.ALTER_TOPIC.request.encode(request)) == request
 
@@ -237,7 +219,7 @@ def test_a_setting_that_is_taken_back_is_not_set_to_nothing() -> None:
 def test_an_assignment_keeps_its_order() -> None:
     """The first replica of each partition is the preferred one, wherever it stands among the brokers."""
     one, two, three = ReplicaId(1), ReplicaId(2), ReplicaId(3)
-    request = CreateTopicRequest(name="t", assignment=((three, one), (one, two), (), (two, three)))
+    request = m.CreateTopicRequest(name="t", assignment=((three, one), (one, two), (), (two, three)))
 
     assert codec.CREATE_TOPIC.request.decode(codec.CREATE_TOPIC.request.encode(request)) == request
 
@@ -245,9 +227,9 @@ def test_an_assignment_keeps_its_order() -> None:
 def test_no_target_is_not_an_empty_one() -> None:
     """A partition without a target stays where it is; one that is to have no replicas is the controller's to refuse."""
     one = TopicPartition("t", 1)
-    request = AlterPartitionReassignmentsRequest(
+    request = m.AlterPartitionReassignmentsRequest(
         partitions=tuple(
-            ReassignablePartition(topic_partition=one, replicas=replicas)
+            m.ReassignablePartition(topic_partition=one, replicas=replicas)
             for replicas in (None, (), (ReplicaId(3), ReplicaId(1)))
         )
     )
@@ -262,7 +244,7 @@ def test_partitions_arrive_in_their_order() -> None:
         replicas=(ReplicaId(1),), isr=(), leader_id=None, leader_epoch=Epoch(0), partition_epoch=PartitionEpoch(0)
     )
     topic = TopicImage(name="t", topic_id=TopicId(9), partitions=dict.fromkeys((5, 1, 9, 4, 77, 1000, 2), registration))
-    response = DescribeClusterResponse(error=ErrorCode.NONE, topics=(topic,))
+    response = m.DescribeClusterResponse(error=ErrorCode.NONE, topics=(topic,))
 
     decoded = codec.DESCRIBE_CLUSTER.response.decode(codec.DESCRIBE_CLUSTER.response.encode(response))
 
@@ -356,7 +338,7 @@ def test_a_fault_in_a_nested_message_names_both() -> None:
 
 def test_fields_of_the_future_are_skipped() -> None:
     """A field that a newer sender adds does not make a message unreadable."""
-    response = ProduceResponses(responses=(ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(7)),))
+    response = m.ProduceResponses(responses=(m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(7)),))
     unknown_field_1000 = b"\xc0\x3e\x01"
 
     assert codec.PRODUCE.response.decode(codec.PRODUCE.response.encode(response) + unknown_field_1000) == response
@@ -364,7 +346,7 @@ def test_fields_of_the_future_are_skipped() -> None:
 
 def test_a_value_of_another_class_is_not_encoded() -> None:
     """A request handed to the wrong method is our own mistake and raises at once."""
-    request: Any = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=b"")
+    request: Any = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=1, records=b"")
 
     with pytest.raises(TypeError, match=r"replica\.v1\.FetchRequest carries FetchRequest, not ProduceRequest"):
         codec.FETCH.request.encode(request)
@@ -394,7 +376,7 @@ def test_the_proto_documents_each_error_as_the_client_judges_it(pytestconfig: py
 def test_a_field_on_one_side_only_stops_the_import() -> None:
     """A value class and a message with different fields are refused with the difference named."""
     with pytest.raises(ContractMismatchError, match="differ in vote_granted"):
-        Shape(BeginQuorumEpochResponse, codec.VOTE.response.descriptor)
+        Shape(m.BeginQuorumEpochResponse, codec.VOTE.response.descriptor)
 
 
 def test_absence_on_one_side_only_stops_the_import() -> None:

@@ -8,13 +8,7 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from replica.core.messages import (
-    DumpLogResponse,
-    FetchedPartition,
-    FetchResponse,
-    ProduceRequest,
-    ProduceRequests,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, TopicPartition
 from replica.rpc.codec import DUMP_LOG, FETCH, PRODUCE
@@ -26,11 +20,11 @@ SIZES = [0, 1, PUT_BEHIND_BYTES_MIN - 1, PUT_BEHIND_BYTES_MIN, (1 << 21) - 1, 1 
 LOG = TopicPartition("orders", 7)
 
 
-def produce(*sizes: int) -> ProduceRequests:
+def produce(*sizes: int) -> m.ProduceRequests:
     """Writes, each with so many bytes of records."""
-    return ProduceRequests(
+    return m.ProduceRequests(
         requests=tuple(
-            ProduceRequest(
+            m.ProduceRequest(
                 topic_partition=LOG, acks=-1, timeout_ms=5, records=bytes(size), current_leader_epoch=Epoch(3)
             )
             for size in sizes
@@ -38,10 +32,10 @@ def produce(*sizes: int) -> ProduceRequests:
     )
 
 
-def fetched(*sizes: int) -> FetchResponse:
+def fetched(*sizes: int) -> m.FetchResponse:
     """An answer for so many logs, each with its bytes of records."""
     parts = [
-        FetchedPartition(
+        m.FetchedPartition(
             topic_partition=TopicPartition("orders", number),
             error=ErrorCode.NONE,
             high_watermark=Offset(number),
@@ -49,12 +43,12 @@ def fetched(*sizes: int) -> FetchResponse:
         )
         for number, size in enumerate(sizes)
     ]
-    return FetchResponse(partitions=tuple(parts))
+    return m.FetchResponse(partitions=tuple(parts))
 
 
-def dumped(size: int) -> DumpLogResponse:
+def dumped(size: int) -> m.DumpLogResponse:
     """An answer with so many bytes of records."""
-    return DumpLogResponse(error=ErrorCode.NONE, records=bytes(size))
+    return m.DumpLogResponse(error=ErrorCode.NONE, records=bytes(size))
 
 
 CASES: list[tuple[Shape[Any], Any]] = [

@@ -9,20 +9,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from replica.core.effects import (
-    Append,
-    CreateLog,
-    DeleteLog,
-    Effect,
-    InstallSnapshot,
-    ReplyWithOffset,
-    ReplyWithRecords,
-    ReplyWithSnapshot,
-    StartLogAt,
-    StoreEpochs,
-    StoreQuorumState,
-    Truncate,
-)
+from replica.core import effects as fx
 from replica.core.events import Event, LogDirectoryFailed
 from replica.core.lanes import Place, Question, place_of
 from replica.core.messages import ListOffsetsResponse, PeerRequest, ProduceRequest, ProduceResponse, Request, Response
@@ -43,7 +30,7 @@ from replica.storage import (
 LOG = TopicPartition("log", 0)
 PATIENCE_SECONDS = 10.0
 
-Script = Callable[[Event], tuple[Effect, ...]]
+Script = Callable[[Event], tuple[fx.Effect, ...]]
 
 
 class ScriptedCore:
@@ -56,7 +43,7 @@ class ScriptedCore:
         self.watched_peers: frozenset[ReplicaId] = frozenset()
         self._depth = 0
 
-    def step(self, event: Event, now_ms: int) -> tuple[Effect, ...]:
+    def step(self, event: Event, now_ms: int) -> tuple[fx.Effect, ...]:
         """Take one event; a step inside a step is a mistake of the driver."""
         assert self._depth == 0, f"{event} came inside another step"
         self._depth += 1
@@ -165,9 +152,9 @@ class FakeStorage:
     def __init__(self) -> None:
         self.logs = {LOG: FakeLog()}
         self.reports: list[StorageReport] = []
-        self.slow: tuple[type[Effect], ...] = ()
+        self.slow: tuple[type[fx.Effect], ...] = ()
         """Which effects wait for the disk."""
-        self.swift: tuple[type[Effect], ...] = ()
+        self.swift: tuple[type[fx.Effect], ...] = ()
         """With which of them the disk is done at once."""
         self.disk_may_go_on = threading.Event()
 
@@ -176,11 +163,11 @@ class FakeStorage:
         """The logs that there are now."""
         return self.logs
 
-    def place_of(self, effect: Effect, requests: Mapping[CallId, Request]) -> Place:
+    def place_of(self, effect: fx.Effect, requests: Mapping[CallId, Request]) -> Place:
         """Return the place as the real storage does."""
         return place_of(effect, requests)
 
-    def waits_for_disk(self, effect: Effect) -> bool:
+    def waits_for_disk(self, effect: fx.Effect) -> bool:
         """Tell whether the test wants the effect to be performed in a thread."""
         return isinstance(effect, self.slow)
 
@@ -189,24 +176,24 @@ class FakeStorage:
         if isinstance(effect, self.slow) and not isinstance(effect, self.swift):
             assert self.disk_may_go_on.wait(PATIENCE_SECONDS), "the test never let the disk go on"
         match effect:
-            case StoreQuorumState(topic_partition=name, state=state):
+            case fx.StoreQuorumState(topic_partition=name, state=state):
                 self.logs[name].note(f"quorum-state {state.leader_epoch}")
-            case StoreEpochs(topic_partition=name, entries=entries):
+            case fx.StoreEpochs(topic_partition=name, entries=entries):
                 self.logs[name].note(f"epochs {len(entries)}")
-            case Append(topic_partition=name, batches=batches):
+            case fx.Append(topic_partition=name, batches=batches):
                 self.logs[name].append(batches)
-            case Truncate(topic_partition=name, end_offset=end_offset):
+            case fx.Truncate(topic_partition=name, end_offset=end_offset):
                 self.logs[name].cut("truncate", end_offset)
-            case StartLogAt(topic_partition=name, start_offset=start_offset):
+            case fx.StartLogAt(topic_partition=name, start_offset=start_offset):
                 self.logs[name].cut("start-at", start_offset)
-            case InstallSnapshot(topic_partition=name, snapshot_id=snapshot_id):
+            case fx.InstallSnapshot(topic_partition=name, snapshot_id=snapshot_id):
                 self.logs[name].cut("install", snapshot_id.end_offset)
-            case CreateLog(topic_partition=name):
+            case fx.CreateLog(topic_partition=name):
                 assert name not in self.logs, name
                 self.logs[name] = FakeLog()
-            case DeleteLog(topic_partition=name):
+            case fx.DeleteLog(topic_partition=name):
                 self.logs.pop(name)
-            case ReplyWithRecords() | ReplyWithOffset() | ReplyWithSnapshot():
+            case fx.ReplyWithRecords() | fx.ReplyWithOffset() | fx.ReplyWithSnapshot():
                 return self.answer(effect)
             case _:
                 return self.reports.pop(0) if self.reports else None
@@ -224,20 +211,20 @@ class FakeStorage:
     def answer(self, question: Question) -> Answer:
         """Answer with what the logs hold, as text, or with their errors."""
         match question:
-            case ReplyWithRecords():
+            case fx.ReplyWithRecords():
                 damage: list[DamagedLogError] = []
                 return Answer(
                     response=question.response.with_records(read_ranges(question, partial(self.read, damage))),
                     damage=tuple(damage),
                 )
-            case ReplyWithOffset(topic_partition=name, response=response, end_offset=end_offset):
+            case fx.ReplyWithOffset(topic_partition=name, response=response, end_offset=end_offset):
                 damaged: list[DamagedLogError] = []
                 if self.read(damaged, name, Offset(0), end_offset, 0) is None:
                     return Answer(
                         response=ListOffsetsResponse(error=ErrorCode.KAFKA_STORAGE_ERROR), damage=tuple(damaged)
                     )
                 return Answer(response=replace(response, offset=end_offset))
-            case ReplyWithSnapshot():
+            case fx.ReplyWithSnapshot():
                 data = f"{question.position}, at most {question.max_bytes}".encode()
                 return Answer(response=question.response.with_data(data))
 
@@ -278,7 +265,7 @@ class NotingObserver:
         self.unreachable: list[ReplicaId] = []
         self.halted: list[str] = []
 
-    def on_step(self, event: Event, effects: tuple[Effect, ...], now_ms: int) -> None:
+    def on_step(self, event: Event, effects: tuple[fx.Effect, ...], now_ms: int) -> None:
         """Note the step."""
         self.steps.append(event)
 

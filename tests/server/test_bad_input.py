@@ -22,15 +22,7 @@ from replica.client import (
     ProducerConfig,
     ReadFailedError,
 )
-from replica.core.messages import (
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
+from replica.core import messages as m
 from replica.core.metadata.replay import METADATA_LOG
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
@@ -45,7 +37,7 @@ pytestmark = pytest.mark.cluster
 
 ONE = ReplicaId(1)
 LOG = TopicPartition("t", 0)
-GOOD = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=5000, records=encode_batch([b"v"]).data)
+GOOD = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=5000, records=encode_batch([b"v"]).data)
 
 
 @pytest.fixture
@@ -118,7 +110,7 @@ async def test_a_bad_write_is_refused_by_name(lone: LocalCluster, topics: Topics
     for request, error in BAD_WRITES:
         earlier = refusals(lone)
         response = await transport.call(ONE, request, 5000)
-        assert isinstance(response, ProduceResponse), error
+        assert isinstance(response, m.ProduceResponse), error
         assert (response.error, response.not_appended) == (error, True)
         assert refusals(lone) == [*earlier, error.value]
         assert lone.is_alive(ONE), error
@@ -129,11 +121,11 @@ async def test_a_fetch_of_an_unknown_epoch_is_refused_by_name(
     lone: LocalCluster, topics: Topics, transport: GrpcTransport
 ) -> None:
     """A fetch that names an epoch beyond the leader's is UNKNOWN_LEADER_EPOCH, and logged."""
-    part = FetchPartition(topic_partition=LOG, fetch_offset=Offset(0), current_leader_epoch=Epoch(99))
-    request = FetchRequest(partitions=(part,))
+    part = m.FetchPartition(topic_partition=LOG, fetch_offset=Offset(0), current_leader_epoch=Epoch(99))
+    request = m.FetchRequest(partitions=(part,))
     earlier = refusals(lone)
     response = await transport.call(ONE, request, 5000)
-    assert isinstance(response, FetchResponse)
+    assert isinstance(response, m.FetchResponse)
     assert response.answer_for(LOG).error is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert refusals(lone) == [*earlier, "UNKNOWN_LEADER_EPOCH"]
     await assert_unharmed(lone, topics)
@@ -170,7 +162,7 @@ async def test_forged_brokers_are_bounded_and_can_be_forgotten(
 
     What is in bounds registers, the cluster can still be described, and when its session is over it is unregistered.
     """
-    forged = BrokerRegistrationRequest(
+    forged = m.BrokerRegistrationRequest(
         broker_id=ReplicaId(9),
         cluster_id="test",
         incarnation_id="forged",
@@ -184,7 +176,7 @@ async def test_forged_brokers_are_bounded_and_can_be_forgotten(
         with pytest.raises(TransportError, match=complaint):
             await transport.call(ONE, replace(forged, rack="\x01" * (mib << 20)), 5000)
     answer = await transport.call(ONE, replace(forged, rack="\x01" * 249), 5000)
-    assert isinstance(answer, BrokerRegistrationResponse)
+    assert isinstance(answer, m.BrokerRegistrationResponse)
     assert answer.error is ErrorCode.NONE
     async with Admin(lone.addresses[ONE]) as admin:
         with pytest.raises(AdminError, match="broker 1 is alive; stop it first"):
@@ -263,11 +255,11 @@ async def test_damage_of_the_only_copy_takes_one_partition(lone: LocalCluster, t
     segment = lone.segment(ONE, LOG)
     damaged = flip_a_bit(segment)
     lone.start()
-    fetch = FetchRequest(partitions=(FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),))
+    fetch = m.FetchRequest(partitions=(m.FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),))
 
     async def error() -> ErrorCode | None:
         answer = await topics.ask(ONE, fetch)
-        return answer.answer_for(LOG).error if isinstance(answer, FetchResponse) else None
+        return answer.answer_for(LOG).error if isinstance(answer, m.FetchResponse) else None
 
     await eventually(error, lambda told: told is ErrorCode.KAFKA_STORAGE_ERROR)
     (line,) = (line for line in lone.lines(ONE) if line["event"] == "log_damaged")

@@ -14,16 +14,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from replica.bounds import PLACE_BYTES, REQUEST_BYTES_MAX
-from replica.core.messages import (
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    Request,
-    Response,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId
 from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, server_options
@@ -37,8 +28,8 @@ from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
 
 MIB = 1 << 20
-FETCH_ALL = FetchRequest(
-    partitions=(FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),), max_wait_ms=1000, max_bytes=16 * MIB
+FETCH_ALL = m.FetchRequest(
+    partitions=(m.FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),), max_wait_ms=1000, max_bytes=16 * MIB
 )
 
 Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
@@ -46,7 +37,7 @@ Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 @asynccontextmanager
 async def serving(
-    answer: Callable[[Request], Awaitable[Response]],
+    answer: Callable[[m.Request], Awaitable[m.Response]],
     limits: ServiceLimits,
     *,
     counts: RequestCounts | None = None,
@@ -66,8 +57,8 @@ async def serving(
         await server.stop(None)
 
 
-async def refuse_nothing(_: Request) -> Response:
-    return FetchResponse()
+async def refuse_nothing(_: m.Request) -> m.Response:
+    return m.FetchResponse()
 
 
 def test_a_fetch_sets_aside_a_fraction_of_what_is_left() -> None:
@@ -113,9 +104,9 @@ async def test_fetches_of_one_connection_that_wait_keep_no_other_out() -> None:
     counts = RequestCounts()
     release = asyncio.Event()
 
-    async def wait(_: Request) -> Response:
+    async def wait(_: m.Request) -> m.Response:
         await release.wait()
-        return FetchResponse()
+        return m.FetchResponse()
 
     limits = ServiceLimits(connection_answer_bytes_max=4 * PLACE_BYTES)
     request = FETCH.request.encode(replace(FETCH_ALL, max_bytes=1))
@@ -141,12 +132,12 @@ async def test_a_piece_of_a_snapshot_is_bounded_as_a_fetch_is() -> None:
     """A client that makes a back-up is read no more than its answer may hold."""
     seen: list[int] = []
 
-    async def answer(request: Request) -> Response:
-        assert isinstance(request, FetchSnapshotRequest)
+    async def answer(request: m.Request) -> m.Response:
+        assert isinstance(request, m.FetchSnapshotRequest)
         seen.append(request.max_bytes)
-        return FetchSnapshotResponse(error=ErrorCode.SNAPSHOT_NOT_FOUND)
+        return m.FetchSnapshotResponse(error=ErrorCode.SNAPSHOT_NOT_FOUND)
 
-    request = FetchSnapshotRequest(
+    request = m.FetchSnapshotRequest(
         topic_partition=LOG,
         snapshot_end_offset=Offset(1),
         snapshot_epoch=Epoch(0),
@@ -207,11 +198,11 @@ async def test_an_answer_counts_until_it_was_taken() -> None:
     """A fetch is asked for no more than its share, and what was answered and read leaves nothing in the account."""
     asked: list[int] = []
 
-    async def answer(request: Request) -> Response:
-        assert isinstance(request, FetchRequest)
+    async def answer(request: m.Request) -> m.Response:
+        assert isinstance(request, m.FetchRequest)
         asked.append(request.max_bytes)
-        part = FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, records=bytes(request.max_bytes))
-        return FetchResponse(partitions=(part,))
+        part = m.FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, records=bytes(request.max_bytes))
+        return m.FetchResponse(partitions=(part,))
 
     limits = ServiceLimits(connection_answer_bytes_max=4 * MIB)
     options = [("grpc.max_receive_message_length", -1)]
@@ -236,20 +227,20 @@ async def test_a_connection_has_so_many_calls_inside_at_once() -> None:
     """Calls of one client wait for their turn with it, and all are served; whoever does not wait has no more inside."""
     inside = most = 0
 
-    async def answer(_: Request) -> Response:
+    async def answer(_: m.Request) -> m.Response:
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
         await asyncio.sleep(0.1)
         inside -= 1
-        return FetchResponse()
+        return m.FetchResponse()
 
     limits = ServiceLimits(connection_answer_bytes_max=1 << 30)
     async with serving(answer, limits) as address:
         transport = GrpcTransport(lambda _: address)
         request = replace(FETCH_ALL, max_bytes=1)
         calls = (transport.call(ReplicaId(1), request, 20_000) for _ in range(2 * CHANNEL_CALLS_MAX))
-        assert set(await asyncio.gather(*calls)) == {FetchResponse()}
+        assert set(await asyncio.gather(*calls)) == {m.FetchResponse()}
         await transport.close()
         assert most <= CHANNEL_CALLS_MAX
         async with grpc.aio.insecure_channel(address) as channel:

@@ -6,27 +6,8 @@ import asyncio
 
 import pytest
 
-from replica.core.effects import (
-    CreateLog,
-    DeleteLog,
-    Effect,
-    LogRange,
-    ReadLog,
-    ReplyWithOffset,
-    ScanProducers,
-    StartLogAt,
-    StoreHighWatermarks,
-)
-from replica.core.events import (
-    Event,
-    Flushed,
-    LogRead,
-    ProducersScanned,
-    RequestReceived,
-    Started,
-    StorageFailed,
-    Ticked,
-)
+from replica.core import effects as fx
+from replica.core import events as ev
 from replica.core.messages import ListOffsetsResponse
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicId, TopicPartition
@@ -35,23 +16,23 @@ from tests.server.driver_fakes import LOG, FakeLog, wait_until
 from tests.server.driver_rig import ASK, NOW_MS, Rig, flush, on, running
 
 OTHER = TopicPartition("t", 3)
-READ = ReadLog(range=LogRange(topic_partition=LOG, start_offset=Offset(0), end_offset=Offset(5), max_bytes=100))
-REPORT = LogRead(topic_partition=LOG, start_offset=Offset(0), records=b"read")
-DELETE = DeleteLog(topic_partition=OTHER)
-CREATE = CreateLog(topic_partition=OTHER, topic_id=TopicId(9))
+READ = fx.ReadLog(range=fx.LogRange(topic_partition=LOG, start_offset=Offset(0), end_offset=Offset(5), max_bytes=100))
+REPORT = ev.LogRead(topic_partition=LOG, start_offset=Offset(0), records=b"read")
+DELETE = fx.DeleteLog(topic_partition=OTHER)
+CREATE = fx.CreateLog(topic_partition=OTHER, topic_id=TopicId(9))
 
 
-def step(rig: Rig, *effects: Effect) -> None:
+def step(rig: Rig, *effects: fx.Effect) -> None:
     """Let the core ask for these effects, and for none afterwards."""
-    rig.core.script = on(Ticked, lambda _: effects)
-    rig.driver.submit(Ticked())
+    rig.core.script = on(ev.Ticked, lambda _: effects)
+    rig.driver.submit(ev.Ticked())
     rig.core.script = lambda _: ()
 
 
 async def occupy_the_flusher(rig: Rig) -> list[FakeLog]:
     """Let every thread that flushes wait for one log or another, and return these."""
     logs = [TopicPartition("busy", number) for number in range(THREADS)]
-    step(rig, *(CreateLog(topic_partition=log, topic_id=TopicId(8)) for log in logs))
+    step(rig, *(fx.CreateLog(topic_partition=log, topic_id=TopicId(8)) for log in logs))
     for log in logs:
         rig.storage.logs[log].flush_may_end = rig.log.flush_may_end
     rig.log.flush_may_end.clear()
@@ -60,7 +41,7 @@ async def occupy_the_flusher(rig: Rig) -> list[FakeLog]:
     return [rig.storage.logs[log] for log in logs]
 
 
-def begin_flush(rig: Rig, log: FakeLog, *effects: Effect) -> None:
+def begin_flush(rig: Rig, log: FakeLog, *effects: fx.Effect) -> None:
     """Perform effects of which one flushes ``log``, which does not end before it may."""
     log.flush_may_end.clear()
     step(rig, *effects)
@@ -68,37 +49,37 @@ def begin_flush(rig: Rig, log: FakeLog, *effects: Effect) -> None:
 
 async def test_a_report_is_the_next_event() -> None:
     """What storage reports is stepped after the step that asked for it."""
-    scan = ScanProducers(topic_partition=LOG)
-    scanned = ProducersScanned(topic_partition=LOG, producers=())
-    async with running(on(Started, lambda _: (scan, StoreHighWatermarks(offsets={})))) as rig:
+    scan = fx.ScanProducers(topic_partition=LOG)
+    scanned = ev.ProducersScanned(topic_partition=LOG, producers=())
+    async with running(on(ev.Started, lambda _: (scan, fx.StoreHighWatermarks(offsets={})))) as rig:
         rig.storage.reports.append(scanned)
-        rig.driver.submit(Ticked())
-        assert rig.core.events == [Started(unix_ms=NOW_MS), Ticked()]
-        step(rig, scan, StoreHighWatermarks(offsets={}))
-        assert rig.core.events[-2:] == rig.observer.steps[-2:] == [Ticked(), scanned]
+        rig.driver.submit(ev.Ticked())
+        assert rig.core.events == [ev.Started(unix_ms=NOW_MS), ev.Ticked()]
+        step(rig, scan, fx.StoreHighWatermarks(offsets={}))
+        assert rig.core.events[-2:] == rig.observer.steps[-2:] == [ev.Ticked(), scanned]
 
 
 async def test_reads_of_a_long_log_take_turns_with_all_else() -> None:
     """A replay asks for one read after the other; what comes meanwhile is stepped between two of them."""
     async with running(lambda _: ()) as rig:
         rig.storage.reports += [REPORT] * 3
-        begin = Ticked()
-        rig.core.script = lambda event: (READ,) if isinstance(event, LogRead) or event is begin else ()
+        begin = ev.Ticked()
+        rig.core.script = lambda event: (READ,) if isinstance(event, ev.LogRead) or event is begin else ()
         rig.driver.submit(begin)
-        other = Flushed(topic_partition=LOG, end_offset=Offset(1))
+        other = ev.Flushed(topic_partition=LOG, end_offset=Offset(1))
         asyncio.get_running_loop().call_soon(rig.driver.submit, other)
-        await wait_until(lambda: len(rig.core.seen(LogRead)) == 3, "the reads")
+        await wait_until(lambda: len(rig.core.seen(ev.LogRead)) == 3, "the reads")
         assert rig.core.events[1:] == [begin, REPORT, other, REPORT, REPORT]
 
 
 async def test_a_reply_with_an_offset_is_searched_for_as_it_is_made() -> None:
     """ReplyWithOffset is answered with what storage finds."""
 
-    def script(event: Event) -> tuple[Effect, ...]:
-        if not isinstance(event, RequestReceived):
+    def script(event: ev.Event) -> tuple[fx.Effect, ...]:
+        if not isinstance(event, ev.RequestReceived):
             return ()
         return (
-            ReplyWithOffset(
+            fx.ReplyWithOffset(
                 call_id=event.call_id,
                 response=ListOffsetsResponse(error=ErrorCode.NONE),
                 topic_partition=LOG,
@@ -117,9 +98,9 @@ async def test_flushes_of_many_logs_are_all_reported() -> None:
         step(rig, CREATE)
         rig.log.end_offset, rig.storage.logs[OTHER].end_offset = Offset(4), Offset(6)
         step(rig, flush(4), flush(6, OTHER))
-        await wait_until(lambda: len(rig.core.seen(Flushed)) == 2, "both flushes")
-        assert reports_of(rig, LOG) == [Flushed(topic_partition=LOG, end_offset=Offset(4))]
-        assert reports_of(rig, OTHER) == [Flushed(topic_partition=OTHER, end_offset=Offset(6))]
+        await wait_until(lambda: len(rig.core.seen(ev.Flushed)) == 2, "both flushes")
+        assert reports_of(rig, LOG) == [ev.Flushed(topic_partition=LOG, end_offset=Offset(4))]
+        assert reports_of(rig, OTHER) == [ev.Flushed(topic_partition=OTHER, end_offset=Offset(6))]
 
 
 async def test_a_log_that_is_gone_is_never_reported() -> None:
@@ -133,8 +114,8 @@ async def test_a_log_that_is_gone_is_never_reported() -> None:
         gone.flush_may_end.set()
         step(rig, DELETE)
         step(rig, flush(1))
-        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush of the other log")
-        assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(0))]
+        await wait_until(lambda: bool(rig.core.seen(ev.Flushed)), "the flush of the other log")
+        assert rig.core.seen(ev.Flushed) == [ev.Flushed(topic_partition=LOG, end_offset=Offset(0))]
         assert gone.flushes == 1
 
 
@@ -161,21 +142,23 @@ async def test_a_log_of_the_same_name_does_not_get_the_report_of_the_old_one(has
         step(rig, flush(7))
         await wait_until(lambda: reports_of(rig, LOG) != [], "a flush after all others")
         assert (old.flushes, rig.storage.logs[OTHER].flushes) == (has_begun, 1)
-        assert reports_of(rig, OTHER) == [Flushed(topic_partition=OTHER, end_offset=Offset(2))]
+        assert reports_of(rig, OTHER) == [ev.Flushed(topic_partition=OTHER, end_offset=Offset(2))]
 
 
-def reports_of(rig: Rig, log: TopicPartition) -> list[Event]:
+def reports_of(rig: Rig, log: TopicPartition) -> list[ev.Event]:
     """The flushes of one log that the core has heard of."""
-    return [event for event in rig.core.seen(Flushed) if isinstance(event, Flushed) and event.topic_partition == log]
+    return [
+        event for event in rig.core.seen(ev.Flushed) if isinstance(event, ev.Flushed) and event.topic_partition == log
+    ]
 
 
 async def test_a_report_of_a_deleted_log_is_dropped_before_it_is_stepped() -> None:
     """What was read of a log that is deleted in the same step is not said of the next one of that name."""
     async with running(lambda _: ()) as rig:
         step(rig, CREATE)
-        scanned = ProducersScanned(topic_partition=OTHER, producers=())
+        scanned = ev.ProducersScanned(topic_partition=OTHER, producers=())
         rig.storage.reports += [scanned, REPORT]
-        step(rig, ScanProducers(topic_partition=OTHER), READ, DELETE, CREATE)
+        step(rig, fx.ScanProducers(topic_partition=OTHER), READ, DELETE, CREATE)
         await wait_until(lambda: rig.core.events[-1] == REPORT, "the read")
         assert scanned not in rig.core.events
 
@@ -187,9 +170,9 @@ async def test_a_flush_in_flight_says_nothing_of_a_log_that_begins_anew() -> Non
         begin_flush(rig, rig.log, flush(10))
         await wait_until(rig.log.flush_began.is_set, "the flush")
         rig.log.flush_may_end.set()
-        step(rig, StartLogAt(topic_partition=LOG, start_offset=Offset(4)), flush(4))
-        await wait_until(lambda: bool(rig.core.seen(Flushed)), "the flush's report")
-        assert rig.core.seen(Flushed) == [Flushed(topic_partition=LOG, end_offset=Offset(4))]
+        step(rig, fx.StartLogAt(topic_partition=LOG, start_offset=Offset(4)), flush(4))
+        await wait_until(lambda: bool(rig.core.seen(ev.Flushed)), "the flush's report")
+        assert rig.core.seen(ev.Flushed) == [ev.Flushed(topic_partition=LOG, end_offset=Offset(4))]
         assert rig.log.flushes == 2
 
 
@@ -201,10 +184,10 @@ async def test_a_flush_in_line_of_what_is_cut_is_not_made() -> None:
         other.end_offset = Offset(10)
         await occupy_the_flusher(rig)
         step(rig, flush(10, OTHER))
-        step(rig, StartLogAt(topic_partition=OTHER, start_offset=Offset(3)), flush(3, OTHER))
+        step(rig, fx.StartLogAt(topic_partition=OTHER, start_offset=Offset(3)), flush(3, OTHER))
         rig.log.flush_may_end.set()
         await wait_until(lambda: bool(reports_of(rig, OTHER)), "the flush's report")
-        assert reports_of(rig, OTHER) == [Flushed(topic_partition=OTHER, end_offset=Offset(3))]
+        assert reports_of(rig, OTHER) == [ev.Flushed(topic_partition=OTHER, end_offset=Offset(3))]
         assert other.flushes == 1
 
 
@@ -216,6 +199,6 @@ async def test_after_a_failed_flush_nothing_is_reported() -> None:
             log.failing = "flush"
         step(rig, flush(1, OTHER))
         rig.log.flush_may_end.set()
-        await wait_until(lambda: bool(rig.core.seen(StorageFailed)), "the failure")
+        await wait_until(lambda: bool(rig.core.seen(ev.StorageFailed)), "the failure")
         await rig.driver.stop()
-        assert (len(rig.core.seen(StorageFailed)), reports_of(rig, OTHER)) == (1, [])
+        assert (len(rig.core.seen(ev.StorageFailed)), reports_of(rig, OTHER)) == (1, [])

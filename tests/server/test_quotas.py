@@ -12,19 +12,8 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
+from replica.core import messages as m
 from replica.core.limits import UNLIMITED, Limits, LimitTable
-from replica.core.messages import (
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ProduceRequest,
-    ProduceResponse,
-    Request,
-    Response,
-)
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.rpc.channels import server_options
@@ -40,9 +29,9 @@ from tests.server.test_request_metrics import shown
 
 ONE = ReplicaId(1)
 ANN = Identity("User:ann")
-WRITE = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=bytes(10_000))
-READ = FetchRequest(partitions=(FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),))
-LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
+WRITE = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=bytes(10_000))
+READ = m.FetchRequest(partitions=(m.FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),))
+LIST = m.ListOffsetsRequest(topic_partition=LOG, latest=True)
 
 
 @pytest.mark.parametrize(
@@ -132,20 +121,20 @@ class Pauses:
 @asynccontextmanager
 async def serving(
     limits: Limits, pauses: Pauses, counts: RequestCounts
-) -> AsyncIterator[tuple[GrpcTransport, list[Request]]]:
+) -> AsyncIterator[tuple[GrpcTransport, list[m.Request]]]:
     """A service with these limits for everybody; yields a client of it, and what has got in."""
-    asked: list[Request] = []
+    asked: list[m.Request] = []
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         asked.append(request)
         match request:
-            case ProduceRequest():
-                return ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(0))
-            case FetchRequest():
-                part = FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, records=bytes(10_000))
-                return FetchResponse(partitions=(part,))
+            case m.ProduceRequest():
+                return m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(0))
+            case m.FetchRequest():
+                part = m.FetchedPartition(topic_partition=LOG, error=ErrorCode.NONE, records=bytes(10_000))
+                return m.FetchResponse(partitions=(part,))
             case _:
-                return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(0))
+                return m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(0))
 
     table = LimitTable(default=limits)
     throttle = Throttle(Quotas(lambda: table), counts=counts, now_ms=lambda: pauses.now_ms, sleep=pauses.sleep)
@@ -171,7 +160,7 @@ async def serving(
         (Limits(request_rate=1), LIST),
     ],
 )
-async def test_who_takes_more_is_delayed_and_then_refused(limits: Limits, request_: Request) -> None:
+async def test_who_takes_more_is_delayed_and_then_refused(limits: Limits, request_: m.Request) -> None:
     """The first calls pass, the next wait for a second at most, and then nothing is done and the client is told so.
 
     Once time has paid for it, calls pass again.
@@ -186,9 +175,9 @@ async def test_who_takes_more_is_delayed_and_then_refused(limits: Limits, reques
             {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
         ]
         assert max(pauses.slept_ms[:-1]) == DELAY_MS_MAX
-        if isinstance(answers[2], ProduceResponse | FetchResponse):
+        if isinstance(answers[2], m.ProduceResponse | m.FetchResponse):
             assert answers[2].throttle_time_ms in range(700, 800)  # What one second did not pay.
-        if isinstance(answers[3], ProduceResponse):
+        if isinstance(answers[3], m.ProduceResponse):
             assert answers[3].not_appended
             assert "User:ANONYMOUS at ipv4:127.0.0.1 has used up producer_byte_rate" in answers[3].message
         pauses.now_ms = 10_000
@@ -199,8 +188,8 @@ async def test_who_takes_more_is_delayed_and_then_refused(limits: Limits, reques
     assert (shown(counts, "replica_throttle_seconds_total", quota=quota) or 0) > 6
 
 
-def errors(answer: Response) -> set[ErrorCode]:
-    parts = answer.partitions if isinstance(answer, FetchResponse) else ()
+def errors(answer: m.Response) -> set[ErrorCode]:
+    parts = answer.partitions if isinstance(answer, m.FetchResponse) else ()
     return {part.error for part in parts} or {answer.error}
 
 
@@ -238,7 +227,7 @@ async def test_what_cannot_be_read_counts_too() -> None:
     assert slept_ms == [[], [1000], [1000], [REFUSAL_DELAY_MS]]
 
 
-async def refuse_all(_: Request) -> Response:
+async def refuse_all(_: m.Request) -> m.Response:
     raise AssertionError("nothing of this must get here")
 
 

@@ -16,20 +16,7 @@ import structlog
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from replica.core.messages import (
-    AlteredPartition,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    FetchedPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ProduceRequest,
-    ProduceResponse,
-    Request,
-    Response,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.rpc.channels import server_options
@@ -41,10 +28,10 @@ from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
 
 ONE = ReplicaId(1)
-LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
-LISTED = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
-FOLLOWS = FetchRequest(partitions=(), replica_id=ReplicaId(2))
-WRITE = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=b"x")
+LIST = m.ListOffsetsRequest(topic_partition=LOG, latest=True)
+LISTED = m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+FOLLOWS = m.FetchRequest(partitions=(), replica_id=ReplicaId(2))
+WRITE = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=b"x")
 
 
 class Clock:
@@ -66,7 +53,7 @@ def shown(counts: RequestCounts, name: str, **labels: str) -> float | None:
 
 @asynccontextmanager
 async def serving(
-    call: Callable[[Request], Awaitable[Response]], counts: RequestCounts, client_calls_max: int = 10
+    call: Callable[[m.Request], Awaitable[m.Response]], counts: RequestCounts, client_calls_max: int = 10
 ) -> AsyncIterator[tuple[GrpcTransport, str]]:
     """Serve ``call`` on loopback; yields a transport whose replica 1 is that server, and its address."""
     limits = ServiceLimits(client_calls_max=client_calls_max)
@@ -88,9 +75,9 @@ async def test_answers_are_timed_by_api_and_by_who_asks() -> None:
     clock = Clock()
     counts = RequestCounts(seconds=clock)
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         clock.now_s += 0.02
-        return FetchResponse() if isinstance(request, FetchRequest) else LISTED
+        return m.FetchResponse() if isinstance(request, m.FetchRequest) else LISTED
 
     async with serving(call, counts) as (transport, _):
         for request in (LIST, LIST, FOLLOWS):
@@ -110,9 +97,9 @@ async def test_answers_are_timed_by_api_and_by_who_asks() -> None:
     [
         pytest.param(
             FOLLOWS,
-            FetchResponse(
+            m.FetchResponse(
                 partitions=tuple(
-                    FetchedPartition(topic_partition=TopicPartition("t", number), error=error)
+                    m.FetchedPartition(topic_partition=TopicPartition("t", number), error=error)
                     for number, error in enumerate(
                         (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
                     )
@@ -123,12 +110,12 @@ async def test_answers_are_timed_by_api_and_by_who_asks() -> None:
             id="each_partition_of_a_fetch",
         ),
         pytest.param(
-            AlterPartitionRequest(
+            m.AlterPartitionRequest(
                 broker_id=ONE, broker_epoch=BrokerEpoch(7), incarnation_id="i", cluster_id="c", partitions=()
             ),
-            AlterPartitionResponse(
+            m.AlterPartitionResponse(
                 error=ErrorCode.NONE,
-                partitions=(AlteredPartition(topic_id=TopicId(1), partition=0, error=ErrorCode.FENCED_LEADER_EPOCH),),
+                partitions=(m.AlteredPartition(topic_id=TopicId(1), partition=0, error=ErrorCode.FENCED_LEADER_EPOCH),),
             ),
             "AlterPartition",
             {"FENCED_LEADER_EPOCH": 1},
@@ -136,14 +123,14 @@ async def test_answers_are_timed_by_api_and_by_who_asks() -> None:
         ),
         pytest.param(
             WRITE,
-            ProduceResponse(error=ErrorCode.INVALID_PRODUCER_EPOCH, not_appended=True),
+            m.ProduceResponse(error=ErrorCode.INVALID_PRODUCER_EPOCH, not_appended=True),
             "Produce",
             {"INVALID_PRODUCER_EPOCH": 1},
             id="a_write",
         ),
         pytest.param(
             LIST,
-            ListOffsetsResponse(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            m.ListOffsetsResponse(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             "ListOffsets",
             {"UNKNOWN_TOPIC_OR_PARTITION": 1},
             id="no_fencing",
@@ -151,12 +138,12 @@ async def test_answers_are_timed_by_api_and_by_who_asks() -> None:
     ],
 )
 async def test_errors_are_counted_where_they_are(
-    request_: Request, answer: Response, api: str, errors: dict[str, int]
+    request_: m.Request, answer: m.Response, api: str, errors: dict[str, int]
 ) -> None:
     """Each error of an answer counts for its API, and once more among those that fence, if it does."""
     counts = RequestCounts()
 
-    async def call(_: Request) -> Response:
+    async def call(_: m.Request) -> m.Response:
         return answer
 
     async with serving(call, counts) as (transport, _):
@@ -171,8 +158,8 @@ async def test_writes_that_travel_together_are_one_request_with_an_error_each() 
     """Two writes in one call are timed once, and each of their errors is counted."""
     counts = RequestCounts()
 
-    async def call(_: Request) -> Response:
-        return ProduceResponse(error=ErrorCode.NOT_ENOUGH_REPLICAS, not_appended=True)
+    async def call(_: m.Request) -> m.Response:
+        return m.ProduceResponse(error=ErrorCode.NOT_ENOUGH_REPLICAS, not_appended=True)
 
     writes = [replace(WRITE, topic_partition=TopicPartition("t", number)) for number in range(2)]
     encoded = PRODUCE.request.encode(PRODUCE.request_type(requests=tuple(writes)))
@@ -187,7 +174,7 @@ async def test_what_ends_a_call_instead_of_an_answer_is_counted() -> None:
     """A status at the door, and that of a replica which has stopped, have the names that gRPC gives them."""
     counts = RequestCounts()
 
-    async def call(_: Request) -> Response:
+    async def call(_: m.Request) -> m.Response:
         raise ReplicaStoppedError("stopping", not_applied=True)
 
     async with serving(call, counts) as (transport, address), grpc.aio.insecure_channel(address) as channel:
@@ -205,7 +192,7 @@ async def test_a_request_calls_nothing_of_prometheus() -> None:
     """On its way there are plain numbers alone: no object of prometheus_client, with its labels and locks, is asked."""
     counts, asked = RequestCounts(), list[str]()
 
-    async def call(_: Request) -> Response:
+    async def call(_: m.Request) -> m.Response:
         return LISTED
 
     def note(frame: FrameType, event: str, _: Any) -> None:

@@ -14,33 +14,9 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from replica.bounds import MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX
+from replica.core import messages as m
 from replica.core.effects import Append, Effect, Reply
 from replica.core.events import Event, RequestReceived
-from replica.core.messages import (
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    BrokerHeartbeatRequest,
-    BrokerRegistrationRequest,
-    CreateTopicRequest,
-    CreateTopicResponse,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DescribeReplicaRequest,
-    DescribeReplicaResponse,
-    FetchRequest,
-    FetchResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    ProduceRequest,
-    ProduceRequests,
-    ProduceResponse,
-    Request,
-    Response,
-    VoteRequest,
-)
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
@@ -52,14 +28,14 @@ from replica.server.service import ReplicaService, ServiceLimits, is_from_replic
 from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, FakeWatch, NotingObserver, ScriptedCore
 
 ONE = ReplicaId(1)
-LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
-LATE = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(0))
-PRODUCE_REQUEST = ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=b"x")
+LIST = m.ListOffsetsRequest(topic_partition=LOG, latest=True)
+LATE = m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(0))
+PRODUCE_REQUEST = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=b"x")
 
 
 @asynccontextmanager
 async def serving(
-    call: Callable[[Request], Awaitable[Response]], client_calls_max: int = 10, producer_ids_per_hour: int = 10
+    call: Callable[[m.Request], Awaitable[m.Response]], client_calls_max: int = 10, producer_ids_per_hour: int = 10
 ) -> AsyncIterator[tuple[GrpcTransport, str]]:
     """Serve ``call`` on loopback; yields a transport whose replica 1 is that server, and its address."""
     service = ReplicaService(
@@ -86,25 +62,25 @@ def produce_bytes(channel: grpc.aio.Channel) -> grpc.aio.UnaryUnaryMultiCallable
     return call
 
 
-async def answer_ok(request: Request) -> Response:
+async def answer_ok(request: m.Request) -> m.Response:
     """Answer every kind of request that these tests send."""
-    if isinstance(request, DescribeReplicaRequest):
-        return DescribeReplicaResponse(error=ErrorCode.NONE, replica_id=ONE)
-    if isinstance(request, FetchRequest):
-        return FetchResponse(error=ErrorCode.NONE)
-    return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+    if isinstance(request, m.DescribeReplicaRequest):
+        return m.DescribeReplicaResponse(error=ErrorCode.NONE, replica_id=ONE)
+    if isinstance(request, m.FetchRequest):
+        return m.FetchResponse(error=ErrorCode.NONE)
+    return m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
 
 
 async def test_a_request_goes_in_and_its_answer_comes_back() -> None:
     """A request reaches the core as the value that was sent, and its response returns as a value."""
-    seen: list[Request] = []
+    seen: list[m.Request] = []
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         seen.append(request)
         return await answer_ok(request)
 
     async with serving(call) as (transport, _):
-        assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+        assert await transport.call(ONE, LIST, 5000) == m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
         assert seen == [LIST]
 
 
@@ -112,29 +88,29 @@ async def test_a_request_goes_in_and_its_answer_comes_back() -> None:
     ("request_", "answer"),
     [
         pytest.param(
-            DeleteRecordsRequest(topic_partition=LOG, offset=Offset(3), timeout_ms=1000),
-            DeleteRecordsResponse(error=ErrorCode.NONE, low_watermark=Offset(3)),
+            m.DeleteRecordsRequest(topic_partition=LOG, offset=Offset(3), timeout_ms=1000),
+            m.DeleteRecordsResponse(error=ErrorCode.NONE, low_watermark=Offset(3)),
             id="replica_service",
         ),
         pytest.param(
-            AlterPartitionRequest(
+            m.AlterPartitionRequest(
                 broker_id=ONE, broker_epoch=BrokerEpoch(7), incarnation_id="i", cluster_id="c", partitions=()
             ),
-            AlterPartitionResponse(error=ErrorCode.STALE_BROKER_EPOCH),
+            m.AlterPartitionResponse(error=ErrorCode.STALE_BROKER_EPOCH),
             id="controller_service",
         ),
         pytest.param(
-            CreateTopicRequest(name="t", assignment=((ONE,), (ONE, ReplicaId(2)))),
-            CreateTopicResponse(error=ErrorCode.NOT_CONTROLLER, message="ask replica 2"),
+            m.CreateTopicRequest(name="t", assignment=((ONE,), (ONE, ReplicaId(2)))),
+            m.CreateTopicResponse(error=ErrorCode.NOT_CONTROLLER, message="ask replica 2"),
             id="admin_service",
         ),
     ],
 )
-async def test_every_service_leads_to_the_core(request_: Request, answer: Response) -> None:
+async def test_every_service_leads_to_the_core(request_: m.Request, answer: m.Response) -> None:
     """Brokers' and administrators' requests go the same way as those about a log."""
-    seen: list[Request] = []
+    seen: list[m.Request] = []
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         seen.append(request)
         return answer
 
@@ -146,8 +122,8 @@ async def test_every_service_leads_to_the_core(request_: Request, answer: Respon
 async def test_a_replica_says_which_addresses_it_dials() -> None:
     """DescribeReplica carries the address table, which the core does not know."""
     async with serving(answer_ok) as (transport, _):
-        response = await transport.call(ONE, DescribeReplicaRequest(topic_partition=LOG), 5000)
-        assert isinstance(response, DescribeReplicaResponse)
+        response = await transport.call(ONE, m.DescribeReplicaRequest(topic_partition=LOG), 5000)
+        assert isinstance(response, m.DescribeReplicaResponse)
         assert response.addresses == {ONE: "127.0.0.1:1"}
 
 
@@ -155,10 +131,10 @@ async def test_a_replica_says_which_addresses_it_dials() -> None:
 async def test_a_registration_that_is_too_large_is_refused_at_the_door(rack_bytes: int) -> None:
     """No field may be larger than it is honest to be: 11 MiB of rack used to halt the controller, and 6 depose it."""
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         raise AssertionError("what is out of bounds must not get here")
 
-    request = BrokerRegistrationRequest(
+    request = m.BrokerRegistrationRequest(
         broker_id=ReplicaId(9),
         cluster_id="c",
         incarnation_id="i",
@@ -179,7 +155,7 @@ async def test_a_registration_that_is_too_large_is_refused_at_the_door(rack_byte
 async def test_a_malformed_message_is_refused_before_the_core_sees_it() -> None:
     """Bytes that are no Produce earn INVALID_ARGUMENT, marked as not applied, and a log line."""
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         raise AssertionError("a malformed message must not get here")
 
     with capture_logs() as lines:
@@ -200,14 +176,14 @@ async def test_a_message_above_the_limit_is_refused_and_the_server_lives() -> No
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await produce_bytes(channel)(bytes(MESSAGE_BYTES_MAX + 1), timeout=10)
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+        assert await transport.call(ONE, LIST, 5000) == m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
 
 
 async def test_bad_input_that_the_core_refuses_gets_a_log_line() -> None:
     """An answer that blames the asker is logged with the RPC and the error."""
 
-    async def call(request: Request) -> Response:
-        return ProduceResponse(error=ErrorCode.CORRUPT_MESSAGE, not_appended=True)
+    async def call(request: m.Request) -> m.Response:
+        return m.ProduceResponse(error=ErrorCode.CORRUPT_MESSAGE, not_appended=True)
 
     with capture_logs() as lines:
         async with serving(call) as (transport, _):
@@ -221,7 +197,7 @@ async def test_a_client_call_too_many_is_refused_as_not_applied_and_replicas_pas
     """Beyond the limit a client's call definitely does nothing, while a replica's fetch is still served."""
     inside, may_end = asyncio.Event(), asyncio.Event()
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         if not is_from_replica(request):
             inside.set()
             await may_end.wait()
@@ -232,8 +208,8 @@ async def test_a_client_call_too_many_is_refused_as_not_applied_and_replicas_pas
         await asyncio.wait_for(inside.wait(), 10)
         with pytest.raises(NotAppliedError, match="RESOURCE_EXHAUSTED"):
             await transport.call(ONE, LIST, 5000)
-        fetch = FetchRequest(partitions=(), replica_id=ReplicaId(2))
-        assert await transport.call(ONE, fetch, 5000) == FetchResponse(error=ErrorCode.NONE)
+        fetch = m.FetchRequest(partitions=(), replica_id=ReplicaId(2))
+        assert await transport.call(ONE, fetch, 5000) == m.FetchResponse(error=ErrorCode.NONE)
         may_end.set()
         await first
         assert await transport.call(ONE, LIST, 5000) == await answer_ok(LIST)
@@ -241,13 +217,13 @@ async def test_a_client_call_too_many_is_refused_as_not_applied_and_replicas_pas
 
 async def test_one_address_may_be_so_many_producers() -> None:
     """Of one producer more neither a write nor its wish for an id gets in; nothing is done, and both may try again."""
-    asked: list[Request] = []
+    asked: list[m.Request] = []
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         asked.append(request)
-        return LATE if isinstance(request, ProduceRequest) else given
+        return LATE if isinstance(request, m.ProduceRequest) else given
 
-    given = InitProducerIdResponse(error=ErrorCode.NONE, producer_id=77, producer_epoch=0)
+    given = m.InitProducerIdResponse(error=ErrorCode.NONE, producer_id=77, producer_epoch=0)
     writes = [
         replace(
             PRODUCE_REQUEST, records=encode_batch([b"v"], producer_id=number, producer_epoch=0, base_sequence=0).data
@@ -256,15 +232,15 @@ async def test_one_address_may_be_so_many_producers() -> None:
     ]
     async with serving(call, producer_ids_per_hour=2) as (transport, _):
         assert await transport.call(ONE, writes[0], 5000) == LATE
-        assert await transport.call(ONE, InitProducerIdRequest(), 5000) == given
+        assert await transport.call(ONE, m.InitProducerIdRequest(), 5000) == given
         refused = await transport.call(ONE, writes[1], 5000)
-        assert isinstance(refused, ProduceResponse)
+        assert isinstance(refused, m.ProduceResponse)
         assert (refused.error, refused.not_appended) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
         assert "2 producers of this address" in refused.message
-        refused = await transport.call(ONE, InitProducerIdRequest(), 5000)
-        assert refused == InitProducerIdResponse(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        refused = await transport.call(ONE, m.InitProducerIdRequest(), 5000)
+        assert refused == m.InitProducerIdResponse(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         assert await transport.call(ONE, writes[0], 5000) == LATE
-    assert asked == [writes[0], InitProducerIdRequest(), writes[0]]
+    assert asked == [writes[0], m.InitProducerIdRequest(), writes[0]]
 
 
 @pytest.mark.parametrize(("not_applied", "expected"), [(True, NotAppliedError), (False, TransportError)])
@@ -273,7 +249,7 @@ async def test_a_stopped_replica_says_whether_the_request_got_in(
 ) -> None:
     """A replica that has stopped answers UNAVAILABLE, as not applied only if the core never saw the request."""
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         raise ReplicaStoppedError("stopping", not_applied=not_applied)
 
     async with serving(call) as (transport, _):
@@ -282,7 +258,7 @@ async def test_a_stopped_replica_says_whether_the_request_got_in(
     assert type(failed.value) is expected
 
 
-def writes_of(*partitions: int) -> tuple[ProduceRequest, ...]:
+def writes_of(*partitions: int) -> tuple[m.ProduceRequest, ...]:
     """One write for each of these partitions."""
     return tuple(replace(PRODUCE_REQUEST, topic_partition=TopicPartition("t", number)) for number in partitions)
 
@@ -291,19 +267,19 @@ async def test_writes_that_travel_together_are_taken_one_by_one() -> None:
     """Each is a request of its own to the core, in order, and each has its answer, whichever comes first."""
     asked: list[int] = []
 
-    async def call(request: Request) -> Response:
-        assert isinstance(request, ProduceRequest)
+    async def call(request: m.Request) -> m.Response:
+        assert isinstance(request, m.ProduceRequest)
         partition = request.topic_partition.partition
         asked.append(partition)
         await asyncio.sleep(0.01 * (3 - partition))
         if partition == 1:
-            return ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True)
-        return ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(partition))
+            return m.ProduceResponse(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, not_appended=True)
+        return m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(partition))
 
     async with serving(call) as (transport, _):
         answers = await asyncio.gather(*(transport.call(ONE, write, 5000) for write in writes_of(0, 1, 2)))
     assert asked == [0, 1, 2]
-    assert [(answer.error, answer.base_offset) for answer in answers if isinstance(answer, ProduceResponse)] == [
+    assert [(answer.error, answer.base_offset) for answer in answers if isinstance(answer, m.ProduceResponse)] == [
         (ErrorCode.NONE, 0),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, None),
         (ErrorCode.NONE, 2),
@@ -314,7 +290,7 @@ async def test_each_of_several_writes_counts_as_a_call() -> None:
     """Whoever sends many at once has no more of them inside than whoever sends them one by one."""
     inside, may_end = asyncio.Event(), asyncio.Event()
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         inside.set()
         await may_end.wait()
         return LATE
@@ -334,8 +310,8 @@ async def test_several_writes_are_not_applied_if_none_was(
 ) -> None:
     """A replica that stops between two writes says of both that they may have been."""
 
-    async def call(request: Request) -> Response:
-        assert isinstance(request, ProduceRequest)
+    async def call(request: m.Request) -> m.Response:
+        assert isinstance(request, m.ProduceRequest)
         raise ReplicaStoppedError("stopping", not_applied=not applied[request.topic_partition.partition])
 
     async with serving(call) as (transport, _):
@@ -351,10 +327,10 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
 
     def script(event: Event) -> tuple[Effect, ...]:
         match event:
-            case RequestReceived(request=ProduceRequest()):
+            case RequestReceived(request=m.ProduceRequest()):
                 return (Append(topic_partition=LOG, batches=(encode_batch([b"v"]),)),)
             case RequestReceived(call_id=call_id):
-                answer = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(1))
+                answer = m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(1))
                 return (Reply(call_id=CallId(0), response=LATE), Reply(call_id=call_id, response=answer))
             case _:
                 return ()
@@ -366,7 +342,7 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
         with pytest.raises(TransportError, match="has not answered within 200 ms") as failed:
             await transport.call(ONE, PRODUCE_REQUEST, 200)
         assert not isinstance(failed.value, NotAppliedError)
-        assert await transport.call(ONE, LIST, 5000) == ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(1))
+        assert await transport.call(ONE, LIST, 5000) == m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(1))
         assert log.journal == ["append 1"]
     await driver.stop()
 
@@ -374,19 +350,19 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        (VoteRequest(topic_partition=LOG, candidate_id=ONE, candidate_epoch=Epoch(1), last_offset_epoch=0,
+        (m.VoteRequest(topic_partition=LOG, candidate_id=ONE, candidate_epoch=Epoch(1), last_offset_epoch=0,
                      last_offset=0, pre_vote=True), True),
-        (FetchRequest(partitions=(), replica_id=ONE), True),
-        (FetchRequest(partitions=()), False),
-        (BrokerHeartbeatRequest(broker_id=ONE, broker_epoch=BrokerEpoch(7), incarnation_id="i", cluster_id="c",
+        (m.FetchRequest(partitions=(), replica_id=ONE), True),
+        (m.FetchRequest(partitions=()), False),
+        (m.BrokerHeartbeatRequest(broker_id=ONE, broker_epoch=BrokerEpoch(7), incarnation_id="i", cluster_id="c",
                                 metadata_offset=Offset(9)), True),
-        (InitProducerIdRequest(), False),
-        (OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(0)), False),
+        (m.InitProducerIdRequest(), False),
+        (m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(0)), False),
         (LIST, False),
-        (ProduceRequests(requests=(PRODUCE_REQUEST,)), False),
+        (m.ProduceRequests(requests=(PRODUCE_REQUEST,)), False),
     ],
 )  # fmt: skip
-def test_replicas_are_told_from_clients(request_: Request | ProduceRequests, expected: bool) -> None:
+def test_replicas_are_told_from_clients(request_: m.Request | m.ProduceRequests, expected: bool) -> None:
     """A request counts as a replica's by its kind, or by the replica id that it carries."""
     assert is_from_replica(request_) is expected
     assert method_of(request_).request_type is type(request_)

@@ -9,20 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replica.core.effects import (
-    Append,
-    CreateLog,
-    DeleteLog,
-    Effect,
-    Flush,
-    QuorumState,
-    RaiseLogStart,
-    ReplaceLog,
-    StartLogAt,
-    StoreEpochs,
-    StoreQuorumState,
-    Truncate,
-)
+from replica.core import effects as fx
 from replica.core.events import Flushed, Ticked
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId, TopicId, TopicPartition
 from replica.server.driver import Driver
@@ -93,21 +80,21 @@ class Machine:
     async def fill(self) -> None:
         """Give every log four flushed records."""
         for number, log in enumerate((SLOW, QUICK)):
-            self.step(CreateLog(topic_partition=log, topic_id=TopicId(number + 1)))
+            self.step(fx.CreateLog(topic_partition=log, topic_id=TopicId(number + 1)))
         for log in (METADATA, SLOW, QUICK):
-            append = Append(topic_partition=log, batches=tuple(batch(offset) for offset in range(4)))
-            self.step(StoreEpochs(topic_partition=log, entries=EPOCHS), append, flush(log, 4))
+            append = fx.Append(topic_partition=log, batches=tuple(batch(offset) for offset in range(4)))
+            self.step(fx.StoreEpochs(topic_partition=log, entries=EPOCHS), append, flush(log, 4))
         await wait_until(lambda: len(self.core.seen(Flushed)) == 3, "the records")
 
-    def step(self, *effects: Effect) -> None:
+    def step(self, *effects: fx.Effect) -> None:
         """Let the core ask for these effects."""
         self.core.script = on(Ticked, lambda _: effects)
         self.driver.submit(Ticked())
         self.core.script = lambda _: ()
 
 
-def flush(log: TopicPartition, end_offset: int) -> Flush:
-    return Flush(topic_partition=log, end_offset=Offset(end_offset))
+def flush(log: TopicPartition, end_offset: int) -> fx.Flush:
+    return fx.Flush(topic_partition=log, end_offset=Offset(end_offset))
 
 
 def flushed(log: TopicPartition, end_offset: int) -> Flushed:
@@ -133,28 +120,28 @@ async def stuck_at(folder: Path, log: TopicPartition) -> AsyncIterator[Machine]:
 @pytest.mark.parametrize(
     ("log", "effect"),
     [
-        (METADATA, StoreQuorumState(topic_partition=METADATA, state=QuorumState(leader_epoch=Epoch(2)))),
-        (SLOW, StoreEpochs(topic_partition=SLOW, entries=EPOCHS)),
-        (SLOW, Truncate(topic_partition=SLOW, end_offset=Offset(2))),
-        (SLOW, StartLogAt(topic_partition=SLOW, start_offset=Offset(9))),
+        (METADATA, fx.StoreQuorumState(topic_partition=METADATA, state=fx.QuorumState(leader_epoch=Epoch(2)))),
+        (SLOW, fx.StoreEpochs(topic_partition=SLOW, entries=EPOCHS)),
+        (SLOW, fx.Truncate(topic_partition=SLOW, end_offset=Offset(2))),
+        (SLOW, fx.StartLogAt(topic_partition=SLOW, start_offset=Offset(9))),
         (SLOW, flush(SLOW, 5)),
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_other_logs_go_on_while_the_disk_is_stuck(log: TopicPartition, effect: Effect, tmp_path: Path) -> None:
+async def test_other_logs_go_on_while_the_disk_is_stuck(log: TopicPartition, effect: fx.Effect, tmp_path: Path) -> None:
     """Another log is appended to, flushed and cut, and a third is made, while one waits for its disk."""
     async with stuck_at(tmp_path / "data", log) as machine:
-        machine.step(Append(topic_partition=log, batches=(batch(4),)), effect)
+        machine.step(fx.Append(topic_partition=log, batches=(batch(4),)), effect)
         await wait_until(machine.files.waits.is_set, "the fsync that does not come back")
-        machine.step(Append(topic_partition=QUICK, batches=(batch(4),)), flush(QUICK, 5))
+        machine.step(fx.Append(topic_partition=QUICK, batches=(batch(4),)), flush(QUICK, 5))
         await wait_until(lambda: machine.core.events[-1] == flushed(QUICK, 5), "it")
         machine.step(
-            Truncate(topic_partition=QUICK, end_offset=Offset(3)),
-            StoreEpochs(topic_partition=QUICK, entries=EPOCHS),
-            RaiseLogStart(topic_partition=QUICK, log_start_offset=Offset(1)),
-            Append(topic_partition=QUICK, batches=(batch(3),)),
-            CreateLog(topic_partition=NEW, topic_id=TopicId(7)),
-            Append(topic_partition=NEW, batches=(batch(0),)),
+            fx.Truncate(topic_partition=QUICK, end_offset=Offset(3)),
+            fx.StoreEpochs(topic_partition=QUICK, entries=EPOCHS),
+            fx.RaiseLogStart(topic_partition=QUICK, log_start_offset=Offset(1)),
+            fx.Append(topic_partition=QUICK, batches=(batch(3),)),
+            fx.CreateLog(topic_partition=NEW, topic_id=TopicId(7)),
+            fx.Append(topic_partition=NEW, batches=(batch(0),)),
             flush(NEW, 1),
             flush(QUICK, 4),
         )
@@ -168,17 +155,17 @@ async def test_other_logs_go_on_while_the_disk_is_stuck(log: TopicPartition, eff
 
 @pytest.mark.parametrize(
     "effect",
-    [DeleteLog(topic_partition=SLOW), ReplaceLog(topic_partition=SLOW, topic_id=TopicId(8))],
+    [fx.DeleteLog(topic_partition=SLOW), fx.ReplaceLog(topic_partition=SLOW, topic_id=TopicId(8))],
     ids=lambda value: type(value).__name__,
 )
-async def test_a_log_that_is_deleted_waits_for_its_own_flush_only(effect: Effect, tmp_path: Path) -> None:
+async def test_a_log_that_is_deleted_waits_for_its_own_flush_only(effect: fx.Effect, tmp_path: Path) -> None:
     """Its name is used again when its disk has come back, and its flush is never reported."""
     async with stuck_at(tmp_path / "data", SLOW) as machine:
-        machine.step(Append(topic_partition=SLOW, batches=(batch(4),)), flush(SLOW, 5))
+        machine.step(fx.Append(topic_partition=SLOW, batches=(batch(4),)), flush(SLOW, 5))
         await wait_until(machine.files.waits.is_set, "the fsync that does not come back")
-        again = () if isinstance(effect, ReplaceLog) else (CreateLog(topic_partition=SLOW, topic_id=TopicId(8)),)
-        machine.step(effect, *again, Append(topic_partition=SLOW, batches=(batch(0),)), flush(SLOW, 1))
-        machine.step(Append(topic_partition=QUICK, batches=(batch(4),)), flush(QUICK, 5))
+        again = () if isinstance(effect, fx.ReplaceLog) else (fx.CreateLog(topic_partition=SLOW, topic_id=TopicId(8)),)
+        machine.step(effect, *again, fx.Append(topic_partition=SLOW, batches=(batch(0),)), flush(SLOW, 1))
+        machine.step(fx.Append(topic_partition=QUICK, batches=(batch(4),)), flush(QUICK, 5))
         await wait_until(lambda: machine.core.events[-1] == flushed(QUICK, 5), "it")
         machine.files.may_go_on.set()
         await wait_until(lambda: flushed(SLOW, 1) in machine.core.events, "the new log")

@@ -14,17 +14,7 @@ import grpc.aio
 import pytest
 import structlog
 
-from replica.core.messages import (
-    DescribeReplicaRequest,
-    DescribeReplicaResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    Request,
-    Response,
-)
+from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.rpc.channels import CHANNEL_CALLS_MAX, server_options
@@ -41,10 +31,10 @@ from replica.server.service import ReplicaService
 from tests.server.driver_fakes import LOG
 
 ONE = ReplicaId(1)
-LIST = ListOffsetsRequest(topic_partition=LOG, latest=True)
-DESCRIBE = DescribeReplicaRequest(topic_partition=LOG)
+LIST = m.ListOffsetsRequest(topic_partition=LOG, latest=True)
+DESCRIBE = m.DescribeReplicaRequest(topic_partition=LOG)
 NAME = TopicPartition("t" * 200, 0)
-LISTED = ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
+LISTED = m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
 
 
 @dataclass
@@ -60,11 +50,11 @@ class Serving:
     halts: bool = False
     service: ReplicaService = field(init=False)
 
-    async def call(self, request: Request = LIST, timeout_ms: int = 20_000) -> Response:
+    async def call(self, request: m.Request = LIST, timeout_ms: int = 20_000) -> m.Response:
         """Call as a client would."""
         return await self.transport.call(ONE, request, timeout_ms)
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: m.Request) -> m.Response:
         """What the core would answer, once it is not held any more."""
         stream = asyncio.current_task()
         assert stream is not None
@@ -74,9 +64,9 @@ class Serving:
             raise ReplicaStoppedError("halted", not_applied=True)
         if self.holds:
             await self.held.wait()
-        if isinstance(request, DescribeReplicaRequest):
-            return DescribeReplicaResponse(error=ErrorCode.NONE, replica_id=ONE)
-        return FetchResponse() if isinstance(request, FetchRequest) else LISTED
+        if isinstance(request, m.DescribeReplicaRequest):
+            return m.DescribeReplicaResponse(error=ErrorCode.NONE, replica_id=ONE)
+        return m.FetchResponse() if isinstance(request, m.FetchRequest) else LISTED
 
     @property
     def open_streams(self) -> int:
@@ -137,7 +127,7 @@ async def test_a_call_that_is_given_up_ends_its_stream() -> None:
 
 async def test_a_refusal_ends_the_stream_and_nothing_else() -> None:
     """A call that is refused at the door is certainly not applied, and the next call is served."""
-    malformed = ListOffsetsRequest(topic_partition=TopicPartition("", 0), latest=True)
+    malformed = m.ListOffsetsRequest(topic_partition=TopicPartition("", 0), latest=True)
     async with serving() as serves:
         await serves.call()
         with pytest.raises(MalformedRequestError):
@@ -218,8 +208,8 @@ async def test_a_replica_that_halts_says_of_each_call_what_it_knows() -> None:
 
 async def test_a_request_that_is_larger_than_a_window_has_a_stream_of_its_own() -> None:
     """It is served and answered, and the stream that was kept is still there for the next small one."""
-    large = FetchRequest(
-        partitions=tuple(FetchPartition(topic_partition=NAME, fetch_offset=Offset(0)) for _ in range(500))
+    large = m.FetchRequest(
+        partitions=tuple(m.FetchPartition(topic_partition=NAME, fetch_offset=Offset(0)) for _ in range(500))
     )
     assert len(FETCH.request.encode(large)) > KEPT_STREAM_BYTES_MAX
     async with serving() as serves:

@@ -11,19 +11,9 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from replica.core import messages as m
 from replica.core.effects import Append, Effect, Flush
 from replica.core.events import Event, Flushed, RequestReceived, ResponseReceived
-from replica.core.messages import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ProduceRequest,
-    ProduceResponse,
-    Request,
-    Response,
-)
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
@@ -34,12 +24,12 @@ from tests.server.observer_fakes import FakePartition, FakeReplica
 ONE, TWO = ReplicaId(1), ReplicaId(2)
 ORDERS = TopicPartition("orders", 0)
 BATCH = encode_batch([b"v"], base_offset=10, leader_epoch=3)
-WRITE = ProduceRequest(topic_partition=ORDERS, acks=-1, timeout_ms=100, records=b"x")
+WRITE = m.ProduceRequest(topic_partition=ORDERS, acks=-1, timeout_ms=100, records=b"x")
 APPENDED: tuple[Effect, ...] = (
     Append(topic_partition=ORDERS, batches=(BATCH,)),
     Flush(topic_partition=ORDERS, end_offset=Offset(11)),
 )
-WRITTEN = ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(10))
+WRITTEN = m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(10))
 
 
 class Rig:
@@ -69,14 +59,14 @@ class Rig:
 
 def fetch_from(offset: int) -> RequestReceived:
     """What follower 2 asks for next."""
-    part = FetchPartition(topic_partition=ORDERS, fetch_offset=Offset(offset))
-    return RequestReceived(call_id=CallId(7), request=FetchRequest(partitions=(part,), replica_id=TWO))
+    part = m.FetchPartition(topic_partition=ORDERS, fetch_offset=Offset(offset))
+    return RequestReceived(call_id=CallId(7), request=m.FetchRequest(partitions=(part,), replica_id=TWO))
 
 
-async def traced_write(rig: Rig, response: ProduceResponse, *steps: tuple[Event, tuple[Effect, ...]]) -> None:
+async def traced_write(rig: Rig, response: m.ProduceResponse, *steps: tuple[Event, tuple[Effect, ...]]) -> None:
     """Let a write be called, and these steps happen until it is answered so."""
 
-    async def call(request: Request) -> Response:
+    async def call(request: m.Request) -> m.Response:
         rig.step(RequestReceived(call_id=CallId(1), request=request), *APPENDED)
         for event, effects in steps:
             if isinstance(event, Flushed):
@@ -130,7 +120,7 @@ async def test_what_a_follower_does_is_in_the_leaders_trace() -> None:
     """Nothing of a trace goes from one to the other: both compute the same ids, and the follower's span is a child."""
     leader, follower = Rig(ONE), Rig(TWO)
     await traced_write(leader, WRITTEN)
-    fetched = ResponseReceived(correlation_id=CorrelationId(1), replica_id=ONE, response=FetchResponse())
+    fetched = ResponseReceived(correlation_id=CorrelationId(1), replica_id=ONE, response=m.FetchResponse())
     follower.step(fetched, *APPENDED)
     assert follower.spans() == []
     follower.observer.on_flushed(ORDERS, Offset(11), 0.0)
@@ -148,7 +138,7 @@ async def test_what_a_follower_does_is_in_the_leaders_trace() -> None:
 async def test_a_follower_that_does_not_flush_has_followed_at_once() -> None:
     """Where the system is trusted with the disk no flush comes, and the span does not wait for one."""
     follower = Rig(TWO)
-    fetched = ResponseReceived(correlation_id=CorrelationId(1), replica_id=ONE, response=FetchResponse())
+    fetched = ResponseReceived(correlation_id=CorrelationId(1), replica_id=ONE, response=m.FetchResponse())
     follower.step(fetched, APPENDED[0])
     assert [span.name for span in follower.spans()] == ["follow"]
 
@@ -167,19 +157,19 @@ async def test_what_appends_nothing_leaves_nothing_behind() -> None:
     """A refused write, and what is no write, have no trace; whatever a caller gives up is not kept either."""
     rig = Rig(ONE)
 
-    async def refuse(request: Request) -> Response:
+    async def refuse(request: m.Request) -> m.Response:
         rig.step(RequestReceived(call_id=CallId(1), request=request))
-        return ProduceResponse(error=ErrorCode.NOT_ENOUGH_REPLICAS, not_appended=True)
+        return m.ProduceResponse(error=ErrorCode.NOT_ENOUGH_REPLICAS, not_appended=True)
 
-    async def fail(request: Request) -> Response:
+    async def fail(request: m.Request) -> m.Response:
         rig.step(RequestReceived(call_id=CallId(1), request=request), *APPENDED)
         raise ConnectionError
 
-    async def tell(_: Request) -> Response:
-        return ListOffsetsResponse(error=ErrorCode.NONE)
+    async def tell(_: m.Request) -> m.Response:
+        return m.ListOffsetsResponse(error=ErrorCode.NONE)
 
     await rig.tracing.calling(refuse)(WRITE)
-    await rig.tracing.calling(tell)(ListOffsetsRequest(topic_partition=ORDERS, latest=True))
+    await rig.tracing.calling(tell)(m.ListOffsetsRequest(topic_partition=ORDERS, latest=True))
     assert rig.spans() == []
     with pytest.raises(ConnectionError):
         await rig.tracing.calling(fail)(WRITE)

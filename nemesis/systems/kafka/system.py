@@ -3,6 +3,8 @@
 Owns how disks are formatted, how brokers are started, the topics, and the look at who leads. The nodes' logs are read
 from their disks: they are of our own format, so that a run has everything that a run of our own replicas has, but the
 events that only those report.
+
+Making the topics, by Kafka's own client library, and a first write.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from nemesis.cluster.host import Host
-from nemesis.cluster.replica_options import ReplicaOptions
-from nemesis.cluster.system import Dump, ReplicaState
-from nemesis.errors import NodeFailedError
+from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
+from nemesis.cluster.system import Dump, LogClient, ReplicaState
+from nemesis.errors import NodeFailedError, NotDoneError, UnknownOutcomeError
 from nemesis.faults.breakable import ClusterState, PartitionState
 from nemesis.systems.foreign import ForeignSystem
 from nemesis.systems.kafka import OFFER
@@ -32,7 +37,6 @@ from nemesis.systems.kafka.settings import (
     broker_properties,
     java_command,
 )
-from nemesis.systems.kafka.topics import create_topics, warm_up
 from nemesis.systems.programs import full_path
 
 LOOK_S_MAX = 0.4
@@ -188,3 +192,37 @@ def _newest(name: str, told: dict[int, Told]) -> PartitionState | None:
     own = [state for node, state in newest.items() if node == state.leader]
     state = own[0] if own else next(iter(newest.values()))
     return replace(state, isr=tuple(sorted(state.isr)))
+
+
+CREATED_S_MAX = 20.0
+WARM_UP = "warm-up"
+
+
+def create_topics(addresses: Sequence[str], options: TopicOptions) -> None:
+    """Create all of them, and the one for the first write; blocks. Raises NodeFailedError."""
+    admin = AdminClient({"bootstrap.servers": ",".join(addresses), "log_level": 0})
+    topics = [
+        NewTopic(
+            name,
+            num_partitions=options.partitions,
+            replication_factor=options.replication_factor,
+            config=options.configs,
+        )
+        for name in (*options.topics, WARM_UP)
+    ]
+    try:
+        for created in admin.create_topics(topics, request_timeout=CREATED_S_MAX).values():
+            created.result(CREATED_S_MAX)
+    except KafkaException as error:
+        raise NodeFailedError(f"the topics cannot be created: {error}") from error
+
+
+async def warm_up(client: LogClient, partitions: int) -> None:
+    """Write to each partition of the topic that nobody judges, and read it, until both have been done."""
+    for number in range(partitions):
+        name, is_done = f"{WARM_UP}-{number}", False
+        while not is_done:
+            with suppress(NotDoneError, UnknownOutcomeError):
+                await client.append(name, 1)
+                await client.poll(name, 0)
+                is_done = True

@@ -9,7 +9,7 @@ Source: Kafka ``BrokerServer``, ``ReplicaManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from replica.core.broker.fetchers import Fetchers
 from replica.core.broker.hosting import Hosting, OfflinePartition
@@ -115,6 +115,15 @@ class Broker:
     def failed_directories(self) -> Mapping[str, str]:
         """The log directories that have failed, and why."""
         return self._hosting.failed_directories
+
+    @property
+    def tellings(self) -> int:
+        """How often a partition was told something by the metadata."""
+        return self._hosting.tellings
+
+    def told_since(self, tellings: int) -> Sequence[TopicPartition]:
+        """Name the partitions that were told something since there were so many ``tellings``."""
+        return self._hosting.told_since(tellings)
 
     @property
     def high_watermarks(self) -> Mapping[TopicPartition, Offset]:

@@ -192,9 +192,8 @@ def _write_configs(c: ControllerState, topic: TopicImage, configs: Mapping[str, 
 
 def _touch_partitions(c: ControllerState, topic: TopicImage) -> None:
     """Bring every partition's eligible leaders in line with another minimum, under a new partition epoch."""
-    for partition in topic.partitions:
-        wanted = Wanted(touch=c.rules.another_minimum_is_a_change())
-        c.maybe_change(TopicPartition(topic.name, partition), wanted)
+    wanted = Wanted(touch=c.rules.another_minimum_is_a_change())
+    c.change_all((TopicPartition(topic.name, number) for number in topic.partitions), wanted)
 
 
 # --- delete ---------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from replica.ids import (
 from replica.records import encode_batch
 from replica.voters import VoterSet
 from tests.core.harness import batches_of, epochs_of
+from tests.core.ruled import rules_now
 
 BROKER = ReplicaId(1)
 CONTROLLER = ReplicaId(5)
@@ -159,7 +160,7 @@ class BrokerBench:
             metadata_end_offset=Offset(0),
             identity=BrokerIdentity(incarnation_id=INCARNATION, address="broker-1:9092"),
             recovered=logs or {},
-            rules=rules or Rules(),
+            rules=rules or rules_now(),
             emit=self.effects.append,
             send=self._send,
         )
@@ -256,6 +257,17 @@ class BrokerBench:
             self.broker.on_send_failed(sent.correlation_id, self.now_ms)
         else:
             self.broker.on_response(sent.correlation_id, response, self.now_ms)
+        assert self.broker.has_news, "nobody would let it do what follows"
         self.settle()
         assert isinstance(sent.request, kind), sent
         return sent.request
+
+
+A = topic_partition("topic", 0)
+
+
+def followed() -> BrokerBench:
+    """Broker 1 follows broker 2 in epoch 0, and is in sync."""
+    bench = BrokerBench(logs={A: recovered(7, (0, 3))})
+    bench.decide(*registered(1), *registered(2), *topic("topic", 7, registration(2, 1, leader=2)))
+    return bench

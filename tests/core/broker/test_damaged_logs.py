@@ -8,13 +8,14 @@ from msgspec.structs import replace
 from replica.core import effects as fx
 from replica.core import messages as m
 from replica.core.log.recovered import RecoveredLog
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, TopicId
 from replica.records import encode_batch
 from tests.core.broker.bench import (
+    A,
     BrokerBench,
     changed,
+    followed,
     recovered,
     registered,
     registration,
@@ -22,7 +23,6 @@ from tests.core.broker.bench import (
     topic,
     topic_partition,
 )
-from tests.core.broker.mutations import A, a_damaged_log_that_is_counted_on_is_kept, followed
 
 B = topic_partition("topic", 1)
 DAMAGED = RecoveredLog(
@@ -70,7 +70,7 @@ def test_waiting_write_is_answered() -> None:
 
 def test_damage_is_reported_until_the_epoch_is_over() -> None:
     """In the epoch that the broker knows, as long as it is counted on or might be by what it has sent."""
-    bench = followed(Rules())
+    bench = followed()
     assert reported(bench) == ()
     bench.damage(A)
     assert reported(bench) == (report(0),)
@@ -94,7 +94,7 @@ def test_what_others_can_take_over_is_reported_first() -> None:
 
 def test_log_is_replaced_when_nobody_counts_on_it() -> None:
     """Put aside, begun anew, and fetched from the leader from the beginning on."""
-    bench = followed(Rules())
+    bench = followed()
     bench.damage(A)
     out = registration(2, 1, leader=2, epoch=1, isr=(2,), partition_epoch=1)
     bench.decide(changed(7, 0, out))
@@ -105,13 +105,17 @@ def test_log_is_replaced_when_nobody_counts_on_it() -> None:
 
 def test_log_that_is_counted_on_is_kept() -> None:
     """Whoever may be elected has what others count on, damaged or not."""
-    a_damaged_log_that_is_counted_on_is_kept(Rules())
+    bench = followed()
+    bench.damage(A)
+    assert bench.made(fx.ReplaceLog) == []
+    bench.decide(changed(7, 0, registration(2, 1, leader=2, epoch=1, partition_epoch=1)))
+    assert bench.made(fx.ReplaceLog) == []
 
 
 @pytest.mark.parametrize("leader", [None, 1])
 def test_log_is_kept_while_nobody_else_leads(leader: int | None) -> None:
     """It may be the last that is left of the partition."""
-    bench = followed(Rules())
+    bench = followed()
     bench.damage(A)
     isr = (2,) if leader is None else (1,)
     out = registration(2, 1, leader=leader, epoch=1, isr=isr, partition_epoch=1)
@@ -139,7 +143,7 @@ def test_damaged_log_of_a_topic_that_is_gone() -> None:
     bench.decide(*registered(1))
     assert bench.made(fx.DeleteLog) == [fx.DeleteLog(topic_partition=A)]
 
-    bench = followed(Rules())
+    bench = followed()
     bench.damage(A)
     bench.decide(removed(7))
     assert bench.made(fx.DeleteLog) == [fx.DeleteLog(topic_partition=A)]
@@ -148,7 +152,7 @@ def test_damaged_log_of_a_topic_that_is_gone() -> None:
 
 def test_damage_is_noticed_once() -> None:
     """A second reader that comes upon it says nothing new."""
-    bench = followed(Rules())
+    bench = followed()
     bench.damage(A)
     before = dict(bench.broker.offline)
     bench.damage(A)

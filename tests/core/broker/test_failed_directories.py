@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from replica.core import effects as fx
 from replica.core import messages as m
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset
 from replica.records import encode_batch
 from tests.core.broker.bench import (
+    A,
     BrokerBench,
     changed,
+    followed,
     recovered,
     registered,
     registration,
@@ -18,7 +19,6 @@ from tests.core.broker.bench import (
     topic,
     topic_partition,
 )
-from tests.core.broker.mutations import A, followed
 from tests.core.broker.test_damaged_logs import DAMAGED, report
 
 B, C = topic_partition("topic", 1), topic_partition("topic", 2)
@@ -50,7 +50,7 @@ def test_all_partitions_of_a_directory_are_offline_and_no_others() -> None:
 
 def test_partition_does_not_begin_anew_while_its_directory_has_failed() -> None:
     """Its log may be whole when the disk is repaired. It is named in every heartbeat, in the epoch of the failure."""
-    bench = followed(Rules())
+    bench = followed()
     bench.fail_directory(A)
     assert bench.broker.reports() == (report(0),)
     out = registration(2, 1, leader=2, epoch=1, isr=(2,), partition_epoch=1)
@@ -75,7 +75,7 @@ def test_directory_that_fails_before_its_partitions_are_claimed() -> None:
 
 def test_topic_that_goes_takes_its_offline_partitions_along() -> None:
     """One of the same name that is created later is another one, and is put elsewhere."""
-    bench = followed(Rules())
+    bench = followed()
     bench.fail_directory(A)
     bench.decide(removed(7))
     assert bench.made(fx.DeleteLog) == [fx.DeleteLog(topic_partition=A)]

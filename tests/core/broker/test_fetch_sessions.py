@@ -13,6 +13,7 @@ from replica.core import messages as m
 from replica.core.partition.roles import Leader
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, ReplicaId, TopicPartition
+from replica.records import encode_batch
 from tests.core.broker.bench import CLUSTER, CONFIG, BrokerBench, changed, registered, registration, removed, topic
 from tests.core.broker.test_fetchers import RECORD, A, B, a_follower, fetched
 from tests.core.broker.test_serving import LookedAt
@@ -114,6 +115,17 @@ def test_what_came_between_two_fetches_is_told_at_the_second() -> None:
     assert told(bench) == {}
     fetch(bench, 1, wants(A, 1))
     assert told(bench) == {1: ["topic-0", "topic-1"]}
+
+
+def test_a_session_waits_for_min_bytes_over_all_partitions() -> None:
+    """The fetch of a session is answered when exactly as many bytes as it wants have come together."""
+    size = len(encode_batch([b"v"]).data)
+    bench = a_leader()
+    fetch(bench, 0, wants(A, 0), wants(B, 0), min_bytes=2 * size)
+    append(bench, A)
+    assert told(bench) == {}
+    append(bench, B)
+    assert told(bench) == {0: ["topic-0", "topic-1"]}
 
 
 def test_a_named_offset_acknowledges_and_what_stands_does_not() -> None:

@@ -51,10 +51,12 @@ def test_many_partitions_are_told_in_pieces() -> None:
     before = bench.metadata.applied_offset
     bench.now_ms += CONFIG.controller_retry_backoff_ms
     bench.decide(*topic("topic", 7, *[ALONE] * (2 * TOLD_AT_ONCE + 1)))
-    hosted = [len(bench.broker.partitions)]
+    hosted, told = [len(bench.broker.partitions)], [*bench.broker.told_since(0)]
     while bench.broker.deadline_ms == bench.now_ms:
         bench.settle()
         hosted.append(len(bench.broker.partitions))
+        told += bench.broker.told_since(len(told))
+    assert told == list(bench.broker.partitions)
     assert hosted == [TOLD_AT_ONCE, 2 * TOLD_AT_ONCE, 2 * TOLD_AT_ONCE + 1]
     assert len(stored(bench)) == 2 * TOLD_AT_ONCE + 1
     heartbeat = bench.answer(m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse(error=ErrorCode.NONE))

@@ -6,14 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from replica.core import messages as m
 from replica.core.broker.lifecycle import Lifecycle
 from replica.core.config import BrokerConfig, BrokerIdentity, LogFlush, ReplicaConfig
-from replica.core.messages import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset, ReplicaId
 from replica.voters import VoterSet
@@ -40,7 +35,7 @@ def a_lifecycle(log_flush: LogFlush = LogFlush.FSYNC) -> Lifecycle:
 def registered() -> Lifecycle:
     lifecycle = a_lifecycle()
     assert lifecycle.next_request(NOW_MS, Offset(0)) is not None
-    lifecycle.on_registered(BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=BrokerEpoch(7)), NOW_MS)
+    lifecycle.on_registered(m.BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=BrokerEpoch(7)), NOW_MS)
     return lifecycle
 
 
@@ -50,7 +45,9 @@ def test_a_broker_introduces_itself_first(log_flush: LogFlush) -> None:
 
     It says whether it will flush what it acknowledges.
     """
-    assert a_lifecycle(log_flush).next_request(NOW_MS, Offset(0)) == BrokerRegistrationRequest(
+    lifecycle = a_lifecycle(log_flush)
+    assert not lifecycle.may_shut_down
+    assert lifecycle.next_request(NOW_MS, Offset(0)) == m.BrokerRegistrationRequest(
         broker_id=ReplicaId(1),
         cluster_id="a-cluster",
         incarnation_id="first",
@@ -68,12 +65,12 @@ def test_it_says_at_once_which_registration_it_replaces() -> None:
     lifecycle = a_lifecycle()
     lifecycle.next_request(NOW_MS, Offset(0))
     for there in (BrokerEpoch(7), None):
-        told = BrokerRegistrationResponse(error=ErrorCode.STALE_BROKER_EPOCH, broker_epoch=there)
+        told = m.BrokerRegistrationResponse(error=ErrorCode.STALE_BROKER_EPOCH, broker_epoch=there)
         lifecycle.on_registered(told, NOW_MS)
 
         again = lifecycle.next_request(NOW_MS, Offset(0))
 
-        assert isinstance(again, BrokerRegistrationRequest)
+        assert isinstance(again, m.BrokerRegistrationRequest)
         assert again.replaces == there
         assert lifecycle.refusal is None
 
@@ -94,7 +91,7 @@ def test_a_refused_registration_is_repeated(error: ErrorCode) -> None:
     """A controller that is none, or one for which the last incarnation still lives, is asked again after a pause."""
     lifecycle = a_lifecycle()
     first = lifecycle.next_request(NOW_MS, Offset(0))
-    lifecycle.on_registered(BrokerRegistrationResponse(error=error), NOW_MS)
+    lifecycle.on_registered(m.BrokerRegistrationResponse(error=error), NOW_MS)
 
     assert lifecycle.next_request(NOW_MS + 99, Offset(0)) is None
     assert lifecycle.next_request(NOW_MS + 100, Offset(0)) == first
@@ -114,7 +111,7 @@ def test_heartbeats_carry_the_epoch_and_the_applied_offset() -> None:
     """A registered broker tells how far it has applied the metadata log."""
     lifecycle = registered()
 
-    assert lifecycle.next_request(NOW_MS + 100, Offset(42)) == BrokerHeartbeatRequest(
+    assert lifecycle.next_request(NOW_MS + 100, Offset(42)) == m.BrokerHeartbeatRequest(
         broker_id=ReplicaId(1),
         broker_epoch=BrokerEpoch(7),
         incarnation_id="first",
@@ -129,9 +126,9 @@ def test_clocks_are_compared_with_every_heartbeat() -> None:
     lifecycle.clock.on_read(500_000, NOW_MS)
 
     asked = lifecycle.next_request(NOW_MS + 100, Offset(42))
-    assert isinstance(asked, BrokerHeartbeatRequest)
+    assert isinstance(asked, m.BrokerHeartbeatRequest)
     assert asked.unix_ms == 500_100
-    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False, unix_ms=700_000), NOW_MS)
+    lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False, unix_ms=700_000), NOW_MS)
     assert (lifecycle.clock.unix_ms(NOW_MS + 5), lifecycle.clock.own_unix_ms(NOW_MS + 5)) == (700_005, 500_005)
 
 
@@ -140,7 +137,7 @@ def test_a_fenced_broker_asks_more_often(is_fenced: bool, pause_ms: int) -> None
     """Who waits to be let in asks after each pause; who is in, at the interval of heartbeats."""
     lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
-    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=is_fenced), NOW_MS + 200)
+    lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=is_fenced), NOW_MS + 200)
 
     assert lifecycle.is_fenced is is_fenced
     assert lifecycle.deadline_ms == NOW_MS + 200 + pause_ms
@@ -150,17 +147,17 @@ def test_controlled_shutdown_ends_when_the_controller_says_so() -> None:
     """The wish goes out at once and with every heartbeat; only the controller's word lets the broker leave."""
     lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
-    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False), NOW_MS + 200)
+    lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False), NOW_MS + 200)
     lifecycle.shut_down(NOW_MS + 300)
 
     first = lifecycle.next_request(NOW_MS + 300, Offset(42))
-    assert isinstance(first, BrokerHeartbeatRequest)
+    assert isinstance(first, m.BrokerHeartbeatRequest)
     assert first.want_shut_down
-    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False), NOW_MS + 310)
+    lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False), NOW_MS + 310)
     assert not lifecycle.may_shut_down
     assert lifecycle.next_request(NOW_MS + 410, Offset(42)) == first
     lifecycle.on_heartbeat(
-        BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False, should_shut_down=True), NOW_MS + 420
+        m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False, should_shut_down=True), NOW_MS + 420
     )
     assert lifecycle.may_shut_down
 
@@ -169,7 +166,7 @@ def test_leave_to_go_means_nothing_to_a_broker_that_stays() -> None:
     """An answer that lets go a broker which has not asked for it changes nothing."""
     lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
-    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=ErrorCode.NONE, should_shut_down=True), NOW_MS + 200)
+    lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, should_shut_down=True), NOW_MS + 200)
 
     assert not lifecycle.may_shut_down
 
@@ -188,7 +185,7 @@ def test_a_broker_whose_registration_is_gone_refuses_to_go_on(error: ErrorCode, 
     """Two processes under one id, or none that counts: the one that the controller no longer knows says so."""
     lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
-    lifecycle.on_heartbeat(BrokerHeartbeatResponse(error=error), NOW_MS + 200)
+    lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=error), NOW_MS + 200)
 
     assert lifecycle.refusal == refusal
     assert lifecycle.next_request(NOW_MS + 60_000, Offset(42)) is None
@@ -199,6 +196,6 @@ def test_a_broker_of_another_cluster_refuses_to_go_on() -> None:
     """A registration under a foreign cluster id can never succeed."""
     lifecycle = a_lifecycle()
     lifecycle.next_request(NOW_MS, Offset(0))
-    lifecycle.on_registered(BrokerRegistrationResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID), NOW_MS)
+    lifecycle.on_registered(m.BrokerRegistrationResponse(error=ErrorCode.INCONSISTENT_CLUSTER_ID), NOW_MS)
 
     assert lifecycle.refusal == "broker 1 belongs to another cluster than a-cluster"

@@ -21,6 +21,7 @@ from replica.core.metadata.replay import MetadataReplay
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Epoch, Offset, PartitionEpoch, ReplicaId, TopicId, TopicPartition
+from tests.core.ruled import rules_now
 
 CLUSTER = "cluster"
 TOPIC = "topic"
@@ -76,7 +77,7 @@ class Bench:
         self.config = config
         self.newest_levels: dict[ReplicaId, int] = {}
         """The newest feature level that each replica has said it knows."""
-        self.controller = self._new_controller(rules or Rules())
+        self.controller = self._new_controller(rules or rules_now())
         self.now_ms = 1000
         self.next_offset = Offset(1)
         self.committed = MetadataImage(level=level)
@@ -105,7 +106,7 @@ class Bench:
         """Make another controller the active one, perhaps with another configuration."""
         self.controller.deactivate()
         self.config = config or self.config
-        self.controller = self._new_controller(Rules())
+        self.controller = self._new_controller(rules_now())
         self.controller.activate(self.committed, self.now_ms)
 
     def _new_controller(self, rules: Rules) -> Controller:
@@ -116,9 +117,9 @@ class Bench:
             levels_known=lambda brokers: dict.fromkeys(brokers) | self.newest_levels,
         )
 
-    def restart_from_snapshot(self, rules: Rules) -> None:
+    def restart_from_snapshot(self) -> None:
         """Make another controller the active one, on a replica that has begun with a snapshot of all there is."""
-        replay = MetadataReplay(read_max_bytes=1, rules=rules)
+        replay = MetadataReplay(read_max_bytes=1, rules=rules_now())
         replay.image, replay.applied_offset, replay.applied_epoch = self.committed, self.next_offset, Epoch(1)
         restored = MetadataReplay(read_max_bytes=1)
         restored.restore(replay.view().encoded())
@@ -339,3 +340,11 @@ class Bench:
             ongoing.topic_partition.partition: (ongoing.replicas, ongoing.adding_replicas, ongoing.removing_replicas)
             for ongoing in self.ask(request, m.ListPartitionReassignmentsResponse).partitions
         }
+
+
+def three_replicas() -> Bench:
+    """Brokers 1 to 3 are in sync, of which a write needs two."""
+    bench = Bench()
+    bench.start(1, 2, 3)
+    bench.create((1, 2, 3), configs={"min.insync.replicas": "2"})
+    return bench

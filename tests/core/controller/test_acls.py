@@ -8,7 +8,6 @@ from replica.bounds import ACLS_MAX
 from replica.core import messages as m
 from replica.core.metadata.acls import Acl
 from replica.core.metadata.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from tests.core.controller.bench import Bench
 from tests.core.metadata.test_acls import entry
@@ -36,7 +35,7 @@ def test_entries_come_and_go() -> None:
     assert listed(bench) == (ONE, TWO)
     bench.restart()
     assert listed(bench) == (ONE, TWO)
-    bench.restart_from_snapshot(Rules())
+    bench.restart_from_snapshot()
     assert listed(bench) == (ONE, TWO)
     assert remove(bench, ONE).error is ErrorCode.NONE
     assert list(bench.records) == [RemoveAccessControlEntryRecord(acl=ONE)]

@@ -51,7 +51,7 @@ def test_settings_come_and_go() -> None:
     told = {ALL_BROKERS: {"log_level": "error"}, ONE: {"handover_wait_ms": "7", "log_level": "debug"}}
     for is_from_snapshot in (False, True):
         if is_from_snapshot:
-            bench.restart_from_snapshot(Rules())
+            bench.restart_from_snapshot()
         else:
             bench.restart()
         assert described(bench, ConfigResourceType.BROKER) == told

@@ -6,29 +6,31 @@ import pytest
 
 from replica.core.config import ControllerConfig
 from replica.core.messages import ElectionType
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from tests.core.controller.bench import CONFIG, WITHOUT_ELR, Bench
-from tests.core.controller.mutations import damage_ends_the_leader_epoch, three_replicas
+from tests.core.controller.bench import CONFIG, WITHOUT_ELR, Bench, three_replicas
 
 BOTH_WAYS = pytest.mark.parametrize("config", [CONFIG, WITHOUT_ELR], ids=["with_elr", "without_elr"])
 
 
 def test_damage_of_a_follower_ends_the_leader_epoch() -> None:
     """It is out of the ISR, and whatever it has sent before is of an epoch that is over."""
-    damage_ends_the_leader_epoch(Rules())
+    bench = three_replicas()
+    before = bench.partition().leader_epoch
+    bench.report_damage(3)
+    assert bench.shape() == (1, (1, 2), ())
+    assert bench.partition().leader_epoch > before
 
 
 def test_damage_of_a_leader_moves_the_leadership() -> None:
     """Another member of the ISR leads; the former leader is neither in sync nor eligible."""
-    bench = three_replicas(Rules())
+    bench = three_replicas()
     bench.report_damage(1)
     assert bench.shape() == (2, (2, 3), ())
 
 
 def test_damage_out_of_sync_ends_the_leader_epoch_too() -> None:
     """A replica that is not counted on might be by its last fetch, unless the epoch ends."""
-    bench = three_replicas(Rules())
+    bench = three_replicas()
     bench.alter_isr(1, 2)
     before = bench.partition().leader_epoch
     bench.report_damage(3)
@@ -38,7 +40,7 @@ def test_damage_out_of_sync_ends_the_leader_epoch_too() -> None:
 
 def test_who_is_damaged_is_not_eligible() -> None:
     """Below the minimum those that leave stay eligible, but for who has lost what it had."""
-    bench = three_replicas(Rules())
+    bench = three_replicas()
     bench.alter_isr(1, 2)
     bench.report_damage(2)
     assert bench.shape() == (1, (1,), ())
@@ -46,7 +48,7 @@ def test_who_is_damaged_is_not_eligible() -> None:
 
 def test_eligible_replica_leads_in_the_place_of_a_damaged_one() -> None:
     """The last in sync has lost what it had, and who is eligible has all of it."""
-    bench = three_replicas(Rules())
+    bench = three_replicas()
     bench.silence(3, 2)
     assert bench.shape() == (1, (1,), (2,))
     bench.report_damage(1)
@@ -112,14 +114,14 @@ def test_another_leads_at_once_where_that_may_lose_records() -> None:
 @pytest.mark.parametrize(("leader_epoch", "topic_id"), [(7, None), (None, 99)], ids=["epoch", "topic"])
 def test_report_of_what_is_not_there_changes_nothing(leader_epoch: int | None, topic_id: int | None) -> None:
     """A report of another leader epoch, or of a topic that is gone, is old or not to be believed."""
-    bench = three_replicas(Rules())
+    bench = three_replicas()
     bench.report_damage(1, leader_epoch=leader_epoch, topic_id=topic_id)
     assert bench.records == ()
 
 
 def test_report_that_comes_twice_counts_once() -> None:
     """A copy of a heartbeat is of the leader epoch that the first one has ended."""
-    bench = three_replicas(Rules())
+    bench = three_replicas()
     epoch = bench.partition().leader_epoch
     bench.report_damage(3)
     bench.report_damage(3, leader_epoch=epoch)
@@ -129,7 +131,7 @@ def test_report_that_comes_twice_counts_once() -> None:
 
 def test_stranger_is_not_heard() -> None:
     """Who is no replica of a partition has nothing to say of it."""
-    bench = three_replicas(Rules())
+    bench = three_replicas()
     bench.start(4)
     bench.report_damage(4)
     assert bench.records == ()

@@ -64,7 +64,7 @@ def test_the_level_and_who_knows_which_are_told() -> None:
     bench.newest_levels = {ReplicaId(1): 2, ReplicaId(2): 2}
     asked(bench, 2)
     bench.newest_levels = {ReplicaId(1): 2}
-    bench.restart_from_snapshot(Rules())
+    bench.restart_from_snapshot()
     told = bench.ask(m.DescribeFeaturesRequest(), m.DescribeFeaturesResponse)
     assert told.feature_level == 2
     assert [(each.replica_id, each.newest_feature_level) for each in told.replicas] == [(1, 2), (2, None)]

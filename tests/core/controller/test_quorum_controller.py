@@ -18,11 +18,11 @@ from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum.roles import Leader
 from replica.core.replica import Replica
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.records import RecordBatch
 from tests.core.harness import disk_id, voters_of
+from tests.core.ruled import rules_now
 
 OTHER = ReplicaId(2)
 CLUSTER = "cluster"
@@ -39,7 +39,6 @@ class Stage:
         has_role: bool = True,
         initial_level: int = FIRST_LEVEL,
         newest_level: int = NEWEST_LEVEL,
-        rules: Rules | None = None,
     ) -> None:
         self.now_ms = 1000
         self.batches: list[RecordBatch] = []
@@ -61,7 +60,7 @@ class Stage:
             ),
             logs={METADATA_LOG: RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=())},
             random=Random(0),
-            rules=rules,
+            rules=rules_now(),
         )
         self.step(ev.Started())
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
-from tests.core.controller import mutations
-from tests.core.controller.bench import SESSION_MS, Bench
+from tests.core.controller.bench import SESSION_MS, Bench, three_replicas
 
 
 def started() -> Bench:
@@ -44,7 +42,17 @@ def test_evidence_that_is_older_than_a_heartbeat_fences_nobody() -> None:
 
 def test_evidence_of_an_earlier_process_does_not_fence_the_next() -> None:
     """The broker was started again, and has registered, before the news of its end came."""
-    mutations.evidence_of_an_earlier_process_does_not_fence_the_next(Rules())
+    bench = three_replicas()
+    bench.now_ms += 10
+    refused_at_ms = bench.now_ms
+    bench.controller.on_peer_refused(ReplicaId(1), refused_at_ms, bench.now_ms)
+    bench.tick()
+    bench.now_ms += 100
+    assert bench.register(1, "second").error is ErrorCode.NONE
+    bench.heartbeat(1)
+    bench.controller.on_peer_refused(ReplicaId(1), refused_at_ms, bench.now_ms)
+    bench.tick()
+    assert not bench.broker(1).fenced
 
 
 def test_a_broker_is_started_again_at_once() -> None:

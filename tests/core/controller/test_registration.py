@@ -288,7 +288,7 @@ def test_who_was_active_is_known_from_a_snapshot_too() -> None:
     bench.silence(2)
     bench.register(2, "second", flushes=True)
     assert (bench.broker(2).last_active_epoch, bench.broker(2).fenced) == (first, True)
-    bench.restart_from_snapshot(Rules())
+    bench.restart_from_snapshot()
     assert bench.broker(2).last_active_epoch == first
     bench.heartbeat(2)
     assert bench.broker(2).last_active_epoch == bench.epoch_of(2)

@@ -9,7 +9,6 @@ import pytest
 from replica.core import messages as m
 from replica.core.controller.invariants import check_decision
 from replica.core.metadata.records import UnregisterBrokerRecord
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId
 from tests.core.controller.bench import CONFIG, Bench, ids
@@ -36,7 +35,7 @@ def test_a_broker_that_is_gone_is_forgotten() -> None:
     assert unregister(bench, 4).error is ErrorCode.NONE
     assert bench.records == (UnregisterBrokerRecord(broker_id=ReplicaId(4), broker_epoch=epoch),)
     assert list(bench.committed.brokers) == [1, 2, 3]
-    bench.restart_from_snapshot(Rules())
+    bench.restart_from_snapshot()
     assert list(bench.committed.brokers) == [1, 2, 3]
     again = unregister(bench, 4)
     assert (again.error, again.message) == (ErrorCode.BROKER_ID_NOT_REGISTERED, "broker 4 is not registered")

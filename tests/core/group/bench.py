@@ -16,7 +16,8 @@ from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import GroupConfig, QuorumConfig
 from replica.core.group import Group
-from replica.core.log.recovered import RecoveredLog, StoredSnapshot
+from replica.core.log.recovered import RecoveredLog
+from replica.core.quorum.roles import Leader
 from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CallId
@@ -30,7 +31,7 @@ from replica.machines import (
     encode_entry,
 )
 from replica.machines.counter import Counter
-from tests.core.harness import CONFIG, LOG, Bench, epochs_of, stored
+from tests.core.harness import CONFIG, LOG, Bench, stored
 from tests.core.scenarios import commit, fetch, fetched, lead, reply_of
 
 GROUP = GroupConfig(tick_interval_ms=INT32_MAX)
@@ -79,26 +80,17 @@ class GroupBench(Bench):
 
     def _start(self) -> Replica:
         self.config = replace(self.config, group=self._group_config)
-        snapshots = self.disk.snapshots
-        recovered = RecoveredLog(
-            log_start_offset=self.disk.start,
-            log_end_offset=self.disk.end,
-            epochs=epochs_of(self.disk.batches),
-            quorum_state=self.disk.quorum_state,
-            snapshots=tuple(StoredSnapshot(id=id, size_bytes=len(snapshots[id])) for id in sorted(snapshots)),
-            snapshot=snapshots[max(snapshots)] if snapshots else b"",
-            voters=self.disk.recover_voters(),
-        )
         self.reads.clear()
-        self.replica = Replica(
+        return super()._start()
+
+    def _replica_on(self, recovered: RecoveredLog) -> Replica:
+        return Replica(
             config=self.config,
             logs={LOG: recovered},
             random=self._random,
             rules=self._rules,
             groups={LOG: self._machine()},
         )
-        self.step(ev.Started())
-        return self.replica
 
     @property
     def group(self) -> Group:
@@ -107,7 +99,7 @@ class GroupBench(Bench):
     def _perform(self, effect: fx.Effect) -> None:
         match effect:
             case fx.ReadLog(range=wanted):
-                records = self._read(LOG, wanted.start_offset, wanted.end_offset, wanted.max_bytes)
+                records = self.disk.read(wanted.start_offset, wanted.end_offset, wanted.max_bytes)
                 self.reads.append(ev.LogRead(topic_partition=LOG, start_offset=wanted.start_offset, records=records))
             case _:
                 super()._perform(effect)
@@ -189,3 +181,13 @@ def replies_of(response: Any) -> list[bytes]:
 def answer_of(bench: Bench, call_id: CallId) -> bytes:
     """The reply to a question that was answered."""
     return bytes(getattr(outcome_of(reply_of(bench, call_id)), "reply"))  # noqa: B009 - whatever the outcome is
+
+
+BALANCED = GroupConfig(tick_interval_ms=INT32_MAX, leader_imbalance_check_interval_seconds=10)
+
+
+def round_of(bench: GroupBench) -> int:
+    """The read round of a leader."""
+    role = bench.log.role
+    assert isinstance(role, Leader), role
+    return role.read_round

@@ -16,6 +16,7 @@ from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.machines import AppliedLog
 from tests.core.group.bench import counting
 from tests.core.harness import LOG
+from tests.core.ruled import rules_now
 from tests.core.virtual import CONFIG, Climate, Node, PromiseBrokenError, VirtualReplicas
 
 GROUP = GroupConfig(snapshot_max_record_bytes_between=2000, tick_interval_ms=200, read_max_bytes=400)
@@ -40,7 +41,7 @@ class GroupCluster(VirtualReplicas):
         *,
         voters: int = 3,
         climate: Climate | None = None,
-        rules: Callable[[], Rules] = Rules,
+        rules: Callable[[], Rules] = rules_now,
         group: GroupConfig = GROUP,
         machine: Callable[[], AppliedLog] = counting,
         config: QuorumConfig = CONFIG,

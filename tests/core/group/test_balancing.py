@@ -7,13 +7,11 @@ from collections import Counter
 import pytest
 
 from replica.core.config import GroupConfig
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from tests.core.group.bench import GroupBench, add, leading_bench
+from tests.core.group.bench import BALANCED, GroupBench, add, leading_bench, round_of
 from tests.core.group.cluster import GroupCluster
-from tests.core.group.convictions import BALANCED, an_attempt_in_vain_is_not_soon_repeated, keep_up, round_of
-from tests.core.scenarios import follow, lead, reply_of
+from tests.core.scenarios import fetch, fetched, follow, lead, reply_of
 from tests.core.test_raft_transfer import transfer
 from tests.core.virtual import Node
 
@@ -35,6 +33,17 @@ def epochs_of(node: Node) -> dict[TopicPartition, int]:
     """The epoch of each group at a replica that runs."""
     assert node.core is not None, node.replica_id
     return {name: log.leader_epoch for name, log in node.core.logs.items()}
+
+
+def keep_up(bench: GroupBench, ms: int, *voters: int, behind: tuple[int, ...] = (), step_ms: int = 500) -> None:
+    """Let so much time pass, in which these voters (0 and 2) fetch from the log's end, and others from its second."""
+    for _ in range(0, ms, step_ms):
+        bench.elapse(min(step_ms, ms))
+        for voter in voters or (0, 2):
+            if voter not in behind and bench.role == "leader":
+                bench.echo(0, voter=voter)
+        for voter in behind:
+            fetched(bench, fetch(1, bench.epoch, bench.epoch, replica=voter))
 
 
 def hands_over(bench: GroupBench) -> bool:
@@ -133,7 +142,12 @@ def test_a_preferred_leader_that_has_led_meanwhile_is_tried_as_soon_as_at_first(
 
 def test_an_attempt_in_vain_is_not_soon_repeated() -> None:
     """The next one waits twice as long."""
-    an_attempt_in_vain_is_not_soon_repeated(Rules())
+    bench = leading_bench(group=BALANCED, replica_id=1)
+    attempts = []
+    for _ in range(8):
+        keep_up(bench, 5_000)
+        attempts.append(round_of(bench))
+    assert attempts == [0, 1, 1, 1, 1, 2, 2, 2], "each begins a round, and the second comes after twice the time"
 
 
 def test_what_waits_for_a_preferred_leader_is_a_deadline() -> None:

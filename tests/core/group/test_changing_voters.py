@@ -7,8 +7,7 @@ from replica.core.config import GroupConfig
 from replica.core.quorum.roles import Leader
 from replica.core.quorum.snapshot_header import split_snapshot
 from replica.errors import ErrorCode
-from tests.core.group.bench import GroupBench, add, replies_of
-from tests.core.group.convictions import BALANCED
+from tests.core.group.bench import BALANCED, GroupBench, add, replies_of
 from tests.core.membership_scenarios import acknowledge, added, changed, fetch_from, ids, remove
 from tests.core.membership_scenarios import add as add_voter
 from tests.core.scenarios import fetched, lead, reply_of

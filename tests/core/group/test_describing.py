@@ -102,6 +102,7 @@ def test_a_description_that_is_not_committed_is_written_again_by_who_does_not_ha
     bench = GroupBench(quorum_state=stored(5))
     lead(bench)
     bench.commit_all()
+    bench.disk.owed.clear()
     bench.disk.cut(Offset(2))
     bench.restart()
     lead(bench)
@@ -150,9 +151,8 @@ def test_a_log_from_before_is_described_by_its_next_leader() -> None:
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_a_replica_with_another_machine_halts_before_it_applies_or_leads(kind: str) -> None:
+def test_a_replica_with_another_machine_halts_before_it_applies_or_leads(bench: GroupBench, kind: str) -> None:
     """It may be elected, and has then written that it leads: no description, no command."""
-    bench = leading_bench()
     bench.call(add(5))
     bench.commit_all()
     before = entries_of(bench)
@@ -185,9 +185,8 @@ def test_a_replica_with_another_machine_halts_at_its_snapshot(kind: str) -> None
     assert not bench.made(fx.Append)
 
 
-def test_a_client_cannot_describe_the_log_anew() -> None:
+def test_a_client_cannot_describe_the_log_anew(bench: GroupBench) -> None:
     """An entry of that kind that a client has written is refused like any that is malformed."""
-    bench = leading_bench()
     call_id = bench.call(apply(DescribeMachine(machine=OTHERS["version"].make().description)))
     bench.commit_all()
     assert "INVALID_ENTRY" in str(outcome_of(reply_of(bench, call_id)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -15,10 +14,8 @@ from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.machines import OpenSession, SessionCommand, SessionId, decode_outcome
 from tests.core.group.bench import STALE, add, apply, ask, replies_of
-from tests.core.group.clients import Asking, Counting
 from tests.core.group.cluster import GroupCluster
 from tests.core.virtual import Climate
-from tests.depth import breaks
 
 QUIET = GroupConfig(tick_interval_ms=INT32_MAX)
 
@@ -65,42 +62,6 @@ def a_follower_answers_what_was_committed_before(rules: Callable[[], Rules]) -> 
         cluster.answer(leader, add(1))
         for node in cluster.running():
             assert reply_in(cluster.answer(node, ask())) == b"%d" % number, node.replica_id
-
-
-def replicas_agree_and_clients_see_no_contradiction(rules: Callable[[], Rules], seed: int) -> tuple[int, ...]:
-    """Random faults for a while; returns how much has happened."""
-    cluster = GroupCluster(seed, rules=rules, climate=Climate(loss=0.02, duplication=0.02, crash_in_step=0.002))
-    counting = Counting(cluster)
-    asking = Asking(counting)
-    leaders = set()
-    for moment in range(400):
-        cluster.run(within_ms=50)
-        counting.go()
-        asking.go()
-        leaders |= {node.log.leader_epoch for node in [cluster.leader()] if node is not None}
-        if moment % 60 == 20:
-            _disturb(cluster, seed + moment)
-        if moment % 60 == 55:
-            cluster.heal()
-            for node in cluster.running():
-                cluster.resume(node)
-    cluster.heal()
-    return counting.answered, counting.retries, asking.answers, asking.from_followers, len(leaders), cluster.installed
-
-
-def _disturb(cluster: GroupCluster, choice: int) -> None:
-    """Cut off, stop or end a replica, the leader where there is one."""
-    node = cluster.leader() or cluster.nodes[cluster.voters[0]]
-    if node.core is None:
-        return
-    match choice % 3:
-        case 0:
-            cluster.isolate(node.replica_id)
-        case 1:
-            cluster.stop(node)
-        case _:
-            cluster.crash(node)
-            cluster.at(2500, lambda: cluster.start(node.replica_id) if node.core is None else None)
 
 
 # --- one story each -------------------------------------------------------------------------------------------------
@@ -178,40 +139,3 @@ def test_a_question_that_waits_for_news_follows_the_log() -> None:
         cluster.answer(leader, add(1))
         cluster.run(lambda: follower.group.applied_offset > leader.group.applied_offset - 1)
         assert reply_in(call.response) == b"%d" % number
-
-
-# --- many -----------------------------------------------------------------------------------------------------------
-
-
-SEEDS = range(8)
-
-
-@pytest.mark.slow
-def test_replicas_agree_and_clients_see_no_contradiction() -> None:
-    """At equal offsets states are equal, whatever was lost, crashed or loaded; and all of that has happened."""
-    happened = [replicas_agree_and_clients_see_no_contradiction(Rules, seed) for seed in SEEDS]
-    answered, retries, asked, from_followers, leaders, installed = (
-        sum(column) for column in zip(*happened, strict=True)
-    )
-    assert min(numbers[0] for numbers in happened) > 10
-    assert answered > 200
-    assert retries > 20
-    assert asked > 200
-    assert from_followers > 50
-    assert leaders > 2 * len(happened)
-    assert installed > 0
-
-
-@pytest.mark.parametrize(
-    ("wrong", "of_8"),
-    [
-        (groups.ReadsWithoutAsking, 8),
-        (groups.ReadsBeforeApplying, 6),
-        (groups.SnapshotOneOff, 7),
-        (groups.SessionsNotInSnapshot, 7),
-    ],
-)
-def test_wrong_rules_are_seen_by_chance_too(wrong: type[Rules], of_8: int) -> None:
-    """Clients or replicas contradict each other by so many of eight seeds, without a story."""
-    found = [breaks(partial(replicas_agree_and_clients_see_no_contradiction, wrong, seed)) for seed in SEEDS]
-    assert sum(found) >= of_8

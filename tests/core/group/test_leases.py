@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from replica.bounds import INT32_MAX
 from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.config import GroupConfig, QuorumConfig
@@ -17,16 +18,20 @@ from replica.core.effects import QuorumState
 from replica.core.quorum.roles import BegunRound, Leader
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import Epoch
-from tests.core.group import convictions, wrong_rules
-from tests.core.group.bench import LEASE, GroupBench, add, answer_of, ask, leading_bench, replies_of
+from replica.ids import Epoch, ReplicaId
+from tests.core.group import wrong_rules
+from tests.core.group.bench import LEASE, GroupBench, add, answer_of, ask, leading_bench, replies_of, round_of
 from tests.core.group.cluster import GroupCluster
-from tests.core.group.convictions import LEASE_MS, LEASES, LEASES_START_MS, leasing_bench, round_of
 from tests.core.group.test_group_cluster import reply_in
 from tests.core.harness import Bench, disk_id, stored
 from tests.core.scenarios import answer_fetch, end, fetch_error, leader_bench, records, reply_of, vote, voted
 from tests.core.virtual import CONFIG, Node
 
+LEASES = GroupConfig(tick_interval_ms=INT32_MAX, lease_reads=True, lease_clock_drift_max_percent=10)
+LEASE_MS = QuorumConfig().election_timeout_ms * 100 // 110
+"""How long a lease of these lasts."""
+LEASES_START_MS = QuorumConfig().fetch_timeout_ms - 100
+"""Nearly as long as a voter votes for nobody after its start."""
 EQUAL = QuorumConfig(
     election_timeout_ms=3000,
     election_backoff_max_ms=100,
@@ -36,6 +41,14 @@ EQUAL = QuorumConfig(
     fetch_max_wait_ms=100,
 )
 """Nobody votes for as long as nobody campaigns: a lease has no other reserve than for clocks."""
+
+
+def leasing_bench() -> GroupBench:
+    """Build a leader that has a lease since just now."""
+    bench = leading_bench(group=LEASES)
+    bench.call(ask())
+    bench.echo(1)
+    return bench
 
 
 def rounds_of(bench: GroupBench) -> tuple[BegunRound, ...]:
@@ -50,7 +63,7 @@ def rounds_of(bench: GroupBench) -> tuple[BegunRound, ...]:
 
 def test_a_confirmed_round_gives_a_lease() -> None:
     """While it lasts a question is answered at once, and nobody is asked."""
-    bench = leasing_bench(Rules())
+    bench = leasing_bench()
     bench.elapse(LEASE_MS // 2 - 10)
     call_id = bench.call(ask(consistency=LEASE))
     assert answer_of(bench, call_id) == b"0"
@@ -59,17 +72,28 @@ def test_a_confirmed_round_gives_a_lease() -> None:
 
 def test_a_lease_ends_before_a_faster_clock_has_counted_a_timeout() -> None:
     """By as much as clocks may differ."""
-    convictions.a_lease_ends_before_a_faster_clock_has_counted_a_timeout(Rules())
+    bench = leasing_bench()
+    bench.elapse(LEASE_MS - 1)
+    assert bench.call(ask(consistency=LEASE)) not in bench.open_calls
+    bench.echo(round_of(bench) - 1)
+    bench.elapse(1)
+    assert bench.call(ask(consistency=LEASE)) in bench.open_calls
 
 
 def test_a_lease_is_counted_from_the_beginning_of_its_round() -> None:
     """However late the fetches are that confirm it."""
-    convictions.a_lease_is_counted_from_the_beginning_of_its_round(Rules())
+    bench = leading_bench(group=LEASES)
+    bench.call(ask())
+    bench.elapse(LEASE_MS - 10)
+    bench.echo(1)
+    assert bench.call(ask(consistency=LEASE)) not in bench.open_calls
+    bench.elapse(10)
+    assert bench.call(ask(consistency=LEASE)) in bench.open_calls
 
 
 def test_a_lease_is_renewed_when_half_of_it_is_over() -> None:
     """A question in its second half begins a round, for which it does not wait."""
-    bench = leasing_bench(Rules())
+    bench = leasing_bench()
     bench.elapse(LEASE_MS // 2 + 10)
     assert bench.call(ask(consistency=LEASE)) not in bench.open_calls
     assert bench.call(ask(consistency=LEASE)) not in bench.open_calls
@@ -81,7 +105,7 @@ def test_a_lease_is_renewed_when_half_of_it_is_over() -> None:
 
 def test_an_answer_by_lease_has_all_that_was_committed() -> None:
     """What is committed and not applied yet is waited for."""
-    bench = leasing_bench(Rules())
+    bench = leasing_bench()
     bench.call(add(2))
     bench.flush_all()
     bench.echo(1)
@@ -102,14 +126,14 @@ def test_a_leader_begins_without_a_lease() -> None:
 
 def test_a_lease_ends_with_the_leadership() -> None:
     """Who has resigned has none, whatever time is left."""
-    bench = leasing_bench(Rules())
+    bench = leasing_bench()
     bench.step(ev.ResignRequested())
     assert reply_of(bench, bench.call(ask(consistency=LEASE))).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_linearizable_question_asks_whoever_has_a_lease() -> None:
     """It does not trust in clocks."""
-    bench = leasing_bench(Rules())
+    bench = leasing_bench()
     assert bench.call(ask()) in bench.open_calls
 
 
@@ -138,12 +162,19 @@ def test_a_follower_answers_by_asking_the_leader() -> None:
 
 def test_a_voter_that_hears_from_a_leader_votes_for_nobody() -> None:
     """Its epoch stays as well."""
-    convictions.a_voter_that_hears_from_a_leader_votes_for_nobody(Rules())
+    bench = GroupBench(group=LEASES, quorum_state=stored(5, leader_id=1))
+    bench.elapse(LEASES_START_MS)
+    answer_fetch(bench, records([], leader_id=1, epoch=5))
+    assert not voted(bench, vote(6, candidate=2)).vote_granted
+    assert bench.epoch == 5
 
 
 def test_a_voter_that_starts_votes_for_nobody() -> None:
     """For a fetch timeout; then as ever."""
-    convictions.a_voter_that_starts_votes_for_nobody(Rules())
+    bench = GroupBench(group=LEASES, quorum_state=stored(5))
+    assert not voted(bench, vote(6, candidate=2)).vote_granted
+    bench.now_ms += QuorumConfig().fetch_timeout_ms
+    assert voted(bench, vote(6, candidate=2)).vote_granted
 
 
 def test_hearsay_of_a_new_epoch_does_not_free_a_voter() -> None:
@@ -172,7 +203,13 @@ def test_a_leader_that_resigns_frees_its_voters(how: str) -> None:
 
 def test_evidence_of_a_leaders_end_does_not_free_its_voters() -> None:
     """It may be wrong, and the leader answer by lease: until a fetch timeout is over nobody gives it up for that."""
-    convictions.a_voter_that_owes_its_vote_keeps_its_leader(Rules())
+    bench = GroupBench(group=LEASES, quorum_state=stored(5, leader_id=1))
+    bench.elapse(LEASES_START_MS)
+    answer_fetch(bench, records([], leader_id=1, epoch=5))
+    bench.step(ev.PeerRefused(replica_id=ReplicaId(1), refused_at_ms=bench.now_ms))
+    bench.elapse(2 * bench.log.quorum.campaign_turn_ms)
+    assert bench.role == "follower"
+    assert not voted(bench, vote(6, candidate=2)).vote_granted
 
 
 @pytest.mark.parametrize("make", [leader_bench, lambda **others: leading_bench(group=GroupConfig(), **others)])
@@ -261,7 +298,7 @@ def clocks_that_differ(rules: Callable[[], Rules], *, percent: int) -> None:
     The leader has another lease first: clocks that are set to another speed jump. With this seed the first voter that
     gives the leader up asks when the other has done so as well.
     """
-    cluster = GroupCluster(13, rules=rules, group=LEASES, config=EQUAL)
+    cluster = GroupCluster(7, rules=rules, group=LEASES, config=EQUAL)
     leader = cluster.wait_leader()
     for node in cluster.running():
         if node is not leader:

@@ -8,7 +8,6 @@ call is answered twice, that the log begins and ends where the replica says, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeVar
 
@@ -36,8 +35,10 @@ from replica.ids import (
     TopicId,
     TopicPartition,
 )
-from replica.records import RecordBatch, encode_batch
+from replica.records import encode_batch
+from tests.core.disk import Disk
 from tests.core.harness import batches_of, epochs_of
+from tests.core.ruled import rules_now
 
 LOG = TopicPartition("topic", 0)
 TOPIC_ID = TopicId(7)
@@ -99,46 +100,6 @@ def registration(
     )
 
 
-@dataclass
-class Disk:
-    """What the replica has written, what of it is flushed, and which flushes are owed."""
-
-    batches: list[RecordBatch] = field(default_factory=list)
-    log_start: Offset = Offset(0)  # noqa: RUF009 (a NewType call, immutable)
-    flushed_end: Offset = Offset(0)  # noqa: RUF009 (a NewType call, immutable)
-    epochs: tuple[EpochEntry, ...] = ()
-    owed: list[Offset] = field(default_factory=list)
-
-    @property
-    def end(self) -> Offset:
-        """Where the log ends: an empty one where it begins."""
-        return self.batches[-1].end_offset if self.batches else self.log_start
-
-    def cut(self, end_offset: Offset) -> None:
-        """Drop what is at and above ``end_offset``."""
-        assert not self.owed, ("truncated while flushes are owed", self.owed)
-        self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
-        assert self.end == end_offset, ("truncated inside a batch", self.end, end_offset)
-        self.flushed_end = min(self.flushed_end, end_offset)
-
-    def begin_at(self, start_offset: Offset) -> None:
-        """Drop everything and begin anew."""
-        assert not self.owed, ("truncated while flushes are owed", self.owed)
-        self.batches = []
-        self.log_start = self.flushed_end = start_offset
-
-    def read(self, wanted: fx.LogRange) -> bytes:
-        """Read whole batches of a range: one at least, more within its bytes."""
-        data = b""
-        for batch in self.batches:
-            if wanted.start_offset <= batch.last_offset and batch.end_offset <= wanted.end_offset:
-                if data and len(data) + batch.size_bytes > wanted.max_bytes:
-                    break
-                data += batch.data
-        assert data, ("nothing to read", wanted)
-        return data
-
-
 class PartitionBench:
     """Broker 1's replica of a partition. ``now_ms`` is moved by ``elapse`` only.
 
@@ -159,7 +120,7 @@ class PartitionBench:
         now_ms: int = 1_000_000,
     ) -> None:
         batches = batches_of(*log, start=log_start)
-        self.disk = Disk(batches=batches, log_start=Offset(log_start))
+        self.disk = Disk(batches=batches, start=Offset(log_start))
         self.disk.epochs = epochs_of(batches) if epochs is None else epochs
         self.disk.flushed_end = self.disk.end
         self.config = config
@@ -184,7 +145,7 @@ class PartitionBench:
                 high_watermark=None if high_watermark is None else Offset(high_watermark),
                 producers=producers,
             ),
-            rules=rules or Rules(),
+            rules=rules or rules_now(),
             emit=self._emit,
         )
 
@@ -279,7 +240,7 @@ class PartitionBench:
 
     def produced(self, call_id: CallId) -> m.ProduceResponse:
         """Return the answer to a produce."""
-        response = self.replies[call_id]
+        response = self.replies.get(call_id)
         assert isinstance(response, m.ProduceResponse), response
         return response
 
@@ -291,10 +252,8 @@ class PartitionBench:
 
     def flush(self) -> None:
         """Finish the oldest flush that was asked for."""
-        end_offset = self.disk.owed.pop(0)
-        self.disk.flushed_end = max(self.disk.flushed_end, end_offset)
         self._begin()
-        self.partition.on_flushed(end_offset, self.now_ms)
+        self.partition.on_flushed(self.disk.flush(), self.now_ms)
         self._end()
 
     def flush_all(self) -> None:
@@ -343,7 +302,10 @@ class PartitionBench:
 
     def records(self, read: Read) -> bytes:
         """Read what an answer says is to be read."""
-        return b"" if read.range is None else self.disk.read(read.range)
+        return b"" if read.range is None else self._read(read.range)
+
+    def _read(self, wanted: fx.LogRange) -> bytes:
+        return self.disk.read(wanted.start_offset, wanted.end_offset, wanted.max_bytes)
 
     def proposal(self) -> m.AlterPartition | None:
         """Take the proposal that is due, as a broker does that sends it."""
@@ -387,7 +349,7 @@ class PartitionBench:
     def _end(self) -> None:
         log = self.partition.log
         assert log.log_end_offset == self.disk.end, (log.log_end_offset, self.disk.end)
-        assert log.log_start_offset == self.disk.log_start, (log.log_start_offset, self.disk.log_start)
+        assert log.log_start_offset == self.disk.start, (log.log_start_offset, self.disk.start)
         assert log.epochs.entries == self.disk.epochs, (log.epochs.entries, self.disk.epochs)
 
     def _emit(self, effect: fx.Effect) -> None:
@@ -397,22 +359,19 @@ class PartitionBench:
             case fx.StoreEpochs(entries=entries):
                 self.disk.epochs = entries
             case fx.Append(batches=batches):
-                for batch in batches:
-                    assert batch.base_offset == self.disk.end or not self.disk.batches, (batch, self.disk.end)
-                    self.disk.batches.append(batch)
+                self.disk.append(batches)
             case fx.Flush(end_offset=end_offset):
                 self.disk.owed.append(end_offset)
             case fx.Truncate(end_offset=end_offset):
                 self.disk.cut(end_offset)
             case fx.StartLogAt(start_offset=start_offset):
-                self.disk.begin_at(start_offset)
+                self.disk.begin_anew(start_offset)
             case fx.RaiseLogStart(log_start_offset=log_start_offset):
-                self.disk.log_start = log_start_offset
-                self.disk.batches = [each for each in self.disk.batches if each.end_offset > log_start_offset]
+                self.disk.begin_at(log_start_offset)
             case fx.Reply(call_id=call_id, response=response):
                 self._reply(call_id, response)
             case fx.ReplyWithRecords(call_id=call_id, response=m.DumpLogResponse() as response, ranges=(wanted,)):
-                self._reply(call_id, replace(response, records=self.disk.read(wanted)))
+                self._reply(call_id, replace(response, records=self._read(wanted)))
             case fx.ReplyWithOffset(call_id=call_id, response=response):
                 self._reply(call_id, response)
             case fx.ScanProducers() | fx.ApplyRetention():

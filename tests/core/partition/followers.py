@@ -35,7 +35,9 @@ from replica.ids import (
     TopicPartition,
 )
 from replica.records import RecordBatch
+from tests.core.disk import Disk
 from tests.core.harness import batches_of, epochs_of
+from tests.core.ruled import rules_now
 
 LOG = TopicPartition("topic", 0)
 TOPIC_ID = TopicId(7)
@@ -64,10 +66,9 @@ class FollowerBench:
         config: BrokerConfig = CONFIG,
         rules: Rules | None = None,
     ) -> None:
-        self.batches = batches_of(*log, start=log_start) if batches is None else list(batches)
-        self.log_start = log_start
-        self.stored_epochs = epochs_of(self.batches) if epochs is None else entries_of(epochs)
-        self.owed: list[Offset] = []
+        found = batches_of(*log, start=log_start) if batches is None else list(batches)
+        self.disk = Disk(batches=found, start=Offset(log_start))
+        self.disk.epochs = epochs_of(found) if epochs is None else entries_of(epochs)
         self.looking_for: list[Offset] = []
         self.effects: list[fx.Effect] = []
         self.now_ms = 1_000
@@ -79,13 +80,13 @@ class FollowerBench:
             config=config,
             recovered=RecoveredLog(
                 log_start_offset=Offset(log_start),
-                log_end_offset=Offset(self.disk_end),
-                epochs=self.stored_epochs,
+                log_end_offset=self.disk.end,
+                epochs=self.disk.epochs,
                 topic_id=TOPIC_ID,
                 high_watermark=Offset(high_watermark),
-                producers=producer_state.scan(self.batches),
+                producers=producer_state.scan(found),
             ),
-            rules=rules or Rules(),
+            rules=rules or rules_now(),
             emit=self._perform,
         )
         self.follow(1, leader_epoch)
@@ -93,9 +94,9 @@ class FollowerBench:
     # --- looking ----------------------------------------------------------------------------------------------------
 
     @property
-    def disk_end(self) -> int:
-        """Where the log ends on disk."""
-        return self.batches[-1].end_offset if self.batches else self.log_start
+    def batches(self) -> list[RecordBatch]:
+        """What is on the disk."""
+        return self.disk.batches
 
     @property
     def end(self) -> int:
@@ -181,35 +182,32 @@ class FollowerBench:
 
     def flush_all(self) -> None:
         """Finish every flush that was asked for."""
-        for end_offset in self.owed:
-            self.state.log.flushed(end_offset)
-        self.owed = []
+        while self.disk.owed:
+            self.state.log.flushed(self.disk.flush())
 
     def check(self) -> None:
         """Compare the replica with its disk."""
         log = self.state.log
-        assert log.log_end_offset == self.disk_end, (log.log_end_offset, self.disk_end)
-        assert log.log_start_offset == self.log_start, (log.log_start_offset, self.log_start)
-        assert log.epochs.entries == self.stored_epochs, (log.epochs.entries, self.stored_epochs)
+        assert log.log_end_offset == self.disk.end, (log.log_end_offset, self.disk.end)
+        assert log.log_start_offset == self.disk.start, (log.log_start_offset, self.disk.start)
+        assert log.epochs.entries == self.disk.epochs, (log.epochs.entries, self.disk.epochs)
         assert log.log_start_offset <= self.high_watermark <= log.log_end_offset, self.ends
 
     def _perform(self, effect: fx.Effect) -> None:
         self.effects.append(effect)
         match effect:
             case fx.StoreEpochs(entries=entries):
-                self.stored_epochs = entries
+                self.disk.epochs = entries
             case fx.Append(batches=batches):
-                self.batches += batches
+                self.disk.append(batches)
             case fx.Flush(end_offset=end_offset):
-                self.owed.append(end_offset)
+                self.disk.owed.append(end_offset)
             case fx.Truncate(end_offset=end_offset):
-                assert not self.owed, ("truncated while flushes are owed", self.owed)
-                self.batches = [batch for batch in self.batches if batch.end_offset <= end_offset]
-                assert self.disk_end == end_offset, ("truncated inside a batch", self.disk_end, end_offset)
+                self.disk.cut(end_offset)
             case fx.StartLogAt(start_offset=start_offset):
-                self.batches, self.log_start = [], start_offset
+                self.disk.begin_anew(start_offset)
             case fx.RaiseLogStart(log_start_offset=log_start_offset):
-                self.log_start = log_start_offset
+                self.disk.begin_at(log_start_offset)
             case fx.ScanProducers():
                 pass
             case fx.FindBatch(offset=offset):

@@ -7,6 +7,7 @@ import pytest
 from replica.core import messages as m
 from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.records import LeaderRecoveryState
+from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, ReplicaId
 from tests.core.partition.bench import PartitionBench, broker, registration
 
@@ -89,6 +90,15 @@ def test_isr_expansion_of_eligible_replicas(state: BrokerRegistration, broker_ep
     bench.metadata(registration(1, 5, isr=(1, 2)), changed=[state])
     bench.fetch(3, 6, broker_epoch=broker_epoch)
     assert (3 in bench.maximal_isr) is joins
+
+
+def test_isr_can_expanded_if_broker_epochs_match_with_kraft_metadata_cache() -> None:
+    """An incarnation that the leader's metadata do not know yet is served, and joins once they know it (KIP-903)."""
+    bench = leading(isr=(1, 2))
+    assert bench.fetch(3, 6, broker_epoch=31).answer.error is ErrorCode.NONE
+    bench.metadata(registration(1, 5, partition_epoch=501, isr=(1, 2)), changed=[broker(3, epoch=31)])
+    bench.fetch(3, 6, broker_epoch=31)
+    assert bench.maximal_isr == {1, 2, 3}
 
 
 def test_single_in_flight_alter_isr() -> None:

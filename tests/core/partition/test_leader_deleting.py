@@ -55,8 +55,8 @@ def test_delete_records(offset: int, error: ErrorCode, start: int | None) -> Non
     bench = leading(log_start=1)
     begins_at(bench, {2: start or 1, 3: start or 1})
     assert answer(bench, delete(bench, offset)) == (error, start)
-    assert bench.disk.log_start == (start or 1)
-    assert bench.fetch(2, bench.ask(3)).answer.log_start_offset == bench.disk.log_start
+    assert bench.disk.start == (start or 1)
+    assert bench.fetch(2, bench.ask(3)).answer.log_start_offset == bench.disk.start
 
 
 def test_delete_records_needs_the_leader() -> None:
@@ -84,7 +84,7 @@ def test_a_deletion_is_answered_when_every_live_replica_has_done_it(
     bench = leading()
     begins_at(bench, before)
     call_id = delete(bench, 2)
-    assert (bench.disk.log_start, answer(bench, call_id)) == (2, None)
+    assert (bench.disk.start, answer(bench, call_id)) == (2, None)
     begins_at(bench, after)
     assert answer(bench, call_id) == (None if low_watermark is None else (ErrorCode.NONE, low_watermark))
 
@@ -110,7 +110,7 @@ def test_a_deletion_waits_no_longer_than_it_may(timeout_ms: int, waits_ms: int) 
         bench.elapse(waits_ms - 1)
         assert answer(bench, call_id) is None
     bench.elapse(1)
-    assert (answer(bench, call_id), bench.disk.log_start) == ((ErrorCode.REQUEST_TIMED_OUT, None), 2)
+    assert (answer(bench, call_id), bench.disk.start) == ((ErrorCode.REQUEST_TIMED_OUT, None), 2)
 
 
 @pytest.mark.parametrize("ends_by", ["another leader", "no leader", "close"])
@@ -140,4 +140,4 @@ def test_one_deletion_too_many_is_refused_before_anything_is_done() -> None:
     bench = leading(config=BrokerConfig(parked_deletions_max=1))
     delete(bench, 1)
     assert answer(bench, delete(bench, 2)) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
-    assert bench.disk.log_start == 1
+    assert bench.disk.start == 1

@@ -197,5 +197,5 @@ def test_log_start_stays_below_the_high_watermark(offset: int, expected: int) ->
     bench = PartitionBench(log=[(3, 1), (4, 5)], high_watermark=4)
     bench.metadata(registration(2, 5))
     bench.partition.on_log_start_moved(Offset(offset))
-    assert (bench.partition.log.log_start_offset, bench.disk.log_start) == (expected, expected)
+    assert (bench.partition.log.log_start_offset, bench.disk.start) == (expected, expected)
     assert bench.disk.epochs[0].start_offset == expected
