@@ -15,7 +15,7 @@ GENERATED := replica/v1/__init__.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-quick test-nightly lint fuzz images release sim soak soak-drift soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
+.PHONY: help demo docs test test-computing test-processes test-quick test-nightly lint fuzz images release sim soak soak-drift soak-judges soak-membership soak-power-loss soak-replaced-disks soak-sim soak-sim-clusters soak-sim-groups variants bench bench-peers screenshots proto clean python java
 
 help:
 	@echo "make demo   run three replicas under faults, judge the history, write a report (needs Java 17+)"
@@ -125,11 +125,19 @@ screenshots: $(INSTALLED) $(GENERATED)
 # With PYTEST_ARGS that choose tests, one of the two runs may find none of them: pytest's status 5.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| test $$? -eq 5)
 
-# Tests that start replica processes come last: beside tests that keep every core busy they would measure who gets the
-# processor. They wait more than they work, so that four of them run side by side.
+# Tests that start replica processes wait more than they work: four of them run side by side, and beside them those that
+# compute, with what they leave of the processor. These must be nice, or the others would measure who gets it; and they
+# may take longer until they are taken to hang.
 test: java $(INSTALLED) $(GENERATED)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
-	$(BIN)/python -m pytest -n 4 --dist loadgroup -m cluster $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
+	@$(MAKE) --no-print-directory --jobs=2 DEPTH='$(DEPTH)' test-processes test-computing
+
+test-computing:
+	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster" --timeout 300 $(DEPTH) $(PYTEST_ARGS) $(NONE_IS_FINE)
+
+# What it says is told when it is over, or the two would tell in turns.
+test-processes:
+	@told="$$(mktemp)"; trap 'cat "$$told"; rm -f "$$told"' EXIT; \
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m cluster $(DEPTH) $(PYTEST_ARGS) >"$$told" 2>&1 $(NONE_IS_FINE)
 
 test-quick: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m pytest -n 2 --depth quick --durations 5 $(PYTEST_ARGS)

@@ -40,6 +40,7 @@ class DirectoryLoss:
         assert cluster.directory_losses > 0, cluster
         self._world = world
         self._pause_ms = int(MINUTE_MS / cluster.directory_losses)
+        self._only_copies_fail = cluster.only_copies_fail
         self._record = record
         self._dice = dice
         self._partitions = partitions
@@ -51,14 +52,21 @@ class DirectoryLoss:
         self._after(self._dice.randint(1, 2 * self._pause_ms), self._fail)
 
     def stop(self) -> None:
-        """Repair what fails; nothing fails any more."""
+        """Repair what fails, and restart whoever does without a disk that works again; nothing fails any more."""
         self._is_stopped = True
         if self._failed is not None:
             self._repair(*self._failed, 0)
+        for node in self._world.up():
+            if node.core is not None and node.core.broker is not None and node.core.broker.offline:
+                self._take_out(node)
+                self._bring_back(node, 0)
 
     def _fail(self) -> None:
         places = [
-            (node, path) for node in self._world.up() for path in node.disk.log_dirs if self._can_do_without(node, path)
+            (node, path)
+            for node in self._world.up()
+            for path in node.disk.log_dirs
+            if self._only_copies_fail or self._can_do_without(node, path)
         ]
         if self._is_stopped or not places:
             self.start()
@@ -76,15 +84,21 @@ class DirectoryLoss:
         if self._failed is None:
             return
         self._failed = None
-        self._world.hold_down(node.replica_id, _KEY)
-        node.kill("taken-out")
+        self._take_out(node)
         is_replaced = self._dice.random() < REPLACED and self._can_do_without(node, path)
         node.disk.fail_dir(None)
         if is_replaced:
             node.disk.replace_dir(path)
         self._tell("replace-directory" if is_replaced else "repair-directory", node, path)
-        self._world.queue.after(away_ms * US_PER_MS, lambda: self._world.release(node.replica_id, _KEY))
+        self._bring_back(node, away_ms)
         self.start()
+
+    def _take_out(self, node: Node) -> None:
+        self._world.hold_down(node.replica_id, _KEY)
+        node.kill("taken-out")
+
+    def _bring_back(self, node: Node, away_ms: int) -> None:
+        self._world.queue.after(away_ms * US_PER_MS, lambda: self._world.release(node.replica_id, _KEY))
 
     def _tell(self, what: str, node: Node, path: Path) -> None:
         self._record.nemesis(EventType.INFO, what, {"replicas": [node.replica_id], "directory": f"{path}"})

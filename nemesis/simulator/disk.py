@@ -101,9 +101,14 @@ class NodeDisk:
         """Put an empty disk in the place of that of a log directory, on which no process runs."""
         self.rotten |= set(self.logs_in(path))
         self.files.remove(path)
-        self.files.is_full, is_full = False, self.files.is_full
+        self.files.is_full, self.files.fault, self.files.power_fails_before = False, None, None
         self._format_dir(path)
-        self.files.is_full = is_full
+        self._apply_hindrances()
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it is not the disk that the machine had at first."""
+        return self._wiped > 0
 
     # --- what hinders it --------------------------------------------------------------------------------------------
 

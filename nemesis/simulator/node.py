@@ -17,8 +17,7 @@ from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.flushes import Flushes
 from nemesis.simulator.losses import Loss, Losses
 from nemesis.simulator.queue import US_PER_MS
-from nemesis.simulator.steps import Crash, Step, clause_of
-from nemesis.simulator.surroundings import Surroundings
+from nemesis.simulator.steps import Crash, Step, Surroundings, clause_of
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev
@@ -422,11 +421,11 @@ class Node:
         match effect:
             case fx.Truncate(topic_partition=log, end_offset=end_offset):
                 assert not self._flushes.is_owed(log), (log, "is truncated while a flush of it is owed")
-                # Once begun, some of it may be gone whatever happens.
-                self.flushed_end[log] = min(self.flushed_end[log], end_offset)
+                self.flushed_end[log] = min(self.flushed_end[log], end_offset)  # Some may be gone whatever happens.
             case fx.StartLogAt(topic_partition=log) | fx.InstallSnapshot(topic_partition=log):
                 assert not self._flushes.is_owed(log), (log, "is begun anew while a flush of it is owed")
-                self.flushed_end[log] = Offset(0)
+                if isinstance(effect, fx.InstallSnapshot) or effect.start_offset != self.stores[log].log_end_offset:
+                    self.flushed_end[log] = Offset(0)  # Else it ends there at every moment.
                 self._flushes.abandon(log)
             case fx.DeleteLog(topic_partition=log) | fx.ReplaceLog(topic_partition=log):
                 self._flushes.forget(log)

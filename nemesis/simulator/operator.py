@@ -2,7 +2,8 @@
 
 Owns his choice: once all replicas of the partition are there, the one whose log ends in the highest epoch, and of those
 the longest. Nobody holds more: a leader begins its epoch with all that is committed, and each log of that epoch begins
-as the leader's does. He looks into the logs himself, as ``replica topic describe`` does for a live one.
+as the leader's does. He looks into the logs himself, as ``replica topic describe`` does for a live one. So he does
+where only those may lead whose disk was replaced: they are there, and have no log.
 
 Source: KIP-966, unclean recovery.
 """
@@ -36,8 +37,10 @@ class Operator:
     def start(self) -> None:
         """Choose for the first partition that waits, and look again."""
         for name, registration in self._partitions.image.partitions():
-            replicas = registration.replicas
-            if registration.waits_for_operator and all(self._is_there(name, replica) for replica in replicas):
+            replicas = [replica for replica in registration.replicas if self._is_there(name, replica)]
+            lost = {replica for replica in registration.replicas if self._has_lost(name, replica)}
+            waits = registration.leader_id is None and registration.may_lead <= lost
+            if waits and replicas and len(replicas) + len(lost) == len(registration.replicas):
                 self._elect(name, max(replicas, key=partial(self._end, name)))
                 return
         self._later()
@@ -65,6 +68,10 @@ class Operator:
         broker = self._partitions.image.brokers.get(replica_id)
         is_active = broker is not None and broker.is_active
         return is_active and core is not None and core.broker is not None and name in core.broker.partitions
+
+    def _has_lost(self, name: TopicPartition, replica_id: ReplicaId) -> bool:
+        core = self._world.nodes[replica_id].core
+        return core is not None and core.broker is not None and name in core.broker.offline
 
     def _end(self, name: TopicPartition, replica_id: ReplicaId) -> tuple[Epoch, Offset]:
         """The epoch of a log's last record, and where the log ends."""

@@ -44,6 +44,8 @@ class History:
     registration: PartitionRegistration
     """What the controller has committed last."""
     chains: dict[ReplicaId, Chain] = field(default_factory=dict)
+    away: dict[ReplicaId, Chain] = field(default_factory=dict)
+    """Logs on disks that have failed, which a replica does without; they may be there again with their disks."""
     committed: Chain = field(default_factory=Chain)
     links: dict[tuple[int, bytes], int] = field(default_factory=dict)
     link_of: dict[tuple[Offset, Epoch], int] = field(default_factory=dict)
@@ -69,6 +71,20 @@ class History:
         chain = self.chains.get(replica_id)
         if chain is None:
             chain = self.chains[replica_id] = Chain()
+        return chain
+
+    def put_away(self, replica_id: ReplicaId) -> None:
+        """A replica does without its log from now on."""
+        chain = self.chains.pop(replica_id, None)
+        if chain is not None:
+            self.away[replica_id] = chain
+
+    def recovered(self, replica_id: ReplicaId, end_offset: Offset) -> Chain:
+        """The log that a replica has found to end there, at its start: perhaps one that was away."""
+        chain = self.chain(replica_id)
+        away = self.away.get(replica_id)
+        if chain.link_at(end_offset) is None and away is not None and away.link_at(end_offset) is not None:
+            chain = self.chains[replica_id] = self.away.pop(replica_id)
         return chain
 
     def is_committed(self, batch: RecordBatch) -> bool:

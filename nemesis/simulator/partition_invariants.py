@@ -205,8 +205,9 @@ class PartitionInvariants(Observer):
 
     def on_wiped(self, node: Node) -> None:
         """Nothing of what the disk held is there any more."""
-        for history in self._hosted[node.replica_id].values():
+        for history in self._histories.values():
             history.chains.pop(node.replica_id, None)
+            history.away.pop(node.replica_id, None)
             history.begins_at.pop(node.replica_id, None)
         self._hosted[node.replica_id].clear()
 
@@ -216,19 +217,18 @@ class PartitionInvariants(Observer):
         hosted = self._hosted[node.replica_id]
         for name in [name for name in hosted if name not in node.recovered]:
             history = hosted.pop(name)
-            history.chains.pop(node.replica_id, None)
+            history.put_away(node.replica_id)
             if node.flushed_end.get(name, 0) > 0 and self._is_there(history) and not node.disk.is_damaged:
                 _convict("flushed-data-lost", f"replica {node.replica_id} has no log of {name} any more")
         for name, recovered in node.recovered.items():
             created = None if recovered.topic_id is None else self._histories.get((recovered.topic_id, name.partition))
-            if created is not None and hosted.get(name) is not created:  # The power went just as it was created.
+            if created is not None:  # The power went just as it was created, or it was away.
                 hosted[name] = created
-                created.chains[node.replica_id] = Chain()
         for name, history in hosted.items():
             if name not in node.stores:
                 continue  # It is damaged, and says so.
-            store, chain = node.stores[name], history.chain(node.replica_id)
-            end_offset = store.log_end_offset
+            end_offset = node.stores[name].log_end_offset
+            chain = history.recovered(node.replica_id, end_offset)
             if end_offset < node.flushed_end.get(name, 0) and not node.disk.is_damaged:
                 _convict("flushed-data-lost", f"replica {node.replica_id} recovered {name} to {end_offset} only")
             if chain.link_at(end_offset) is None and history.begins_at.get(node.replica_id) == end_offset:
@@ -290,12 +290,16 @@ class PartitionInvariants(Observer):
         hosted = self._hosted[replica_id]
         match effect:
             case fx.CreateLog(topic_partition=name, topic_id=topic_id):
+                if name in hosted:  # Its disk has failed, or it would have been deleted.
+                    hosted[name].put_away(replica_id)
                 hosted[name] = self._histories[topic_id, name.partition]
                 hosted[name].chains[replica_id] = Chain()
                 hosted[name].begins_at.pop(replica_id, None)
             case fx.DeleteLog(topic_partition=name):
                 hosted.pop(name).chains.pop(replica_id, None)
-            case fx.ReplaceLog(topic_partition=name):
+            case fx.ReplaceLog(topic_partition=name, topic_id=topic_id):
+                hosted[name].chains.pop(replica_id, None)  # It may be another topic's of that name.
+                hosted[name] = self._histories[topic_id, name.partition]
                 hosted[name].chains[replica_id] = Chain()
                 hosted[name].begins_at.pop(replica_id, None)
                 self._check_candidate(hosted[name], replica_id)

@@ -160,10 +160,7 @@ def _replication_factor(world: World) -> int:
 
 
 def _is_lost(registration: PartitionRegistration, gone: set[ReplicaId]) -> bool:
-    may_lead = {*registration.isr, *registration.elr}
-    if not may_lead and registration.last_known_leader is not None:
-        may_lead = {registration.last_known_leader}
-    return registration.leader_id in (None, *gone) and may_lead <= gone
+    return registration.leader_id in (None, *gone) and registration.may_lead <= gone
 
 
 def latest_image(world: World) -> MetadataImage:

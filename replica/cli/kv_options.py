@@ -102,7 +102,7 @@ def _node(text: str) -> Node | ReplicaId:
     from replica.client.groups.queries import Node
     from replica.ids import ReplicaId
 
-    if text.isdecimal():
+    if text.isdecimal() and len(text) < 20:
         return ReplicaId(int(text))
     if text not in [*Node]:
         raise click.UsageError(f"--node {text!r} is neither leader, any nor the id of a replica")

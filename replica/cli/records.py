@@ -198,7 +198,7 @@ def _start_of(text: str) -> Start:
     if text in ("beginning", "end"):
         return text
     if text.isdecimal():
-        if int(text) > OFFSET_MAX:
+        if len(text) > 19 or int(text) > OFFSET_MAX:
             raise click.UsageError(f"--from {text} is above {OFFSET_MAX}, the largest offset that there can be")
         return int(text)
     try:

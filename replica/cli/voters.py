@@ -108,7 +108,7 @@ def _voter_from(text: str) -> tuple[ReplicaId, str | None]:
     from replica.rpc.addresses import check_address
 
     number, equals, address = text.partition("=")
-    if not (number.isascii() and number.isdigit()):
+    if not (number.isascii() and number.isdigit() and len(number) < 20):
         raise click.UsageError(f"--voter {text!r} is neither ID nor ID=HOST:PORT (for example 4=127.0.0.1:9092)")
     if equals:
         _checked(lambda: check_address(address))

@@ -114,6 +114,13 @@ OPTIONS: tuple[TransportOption, ...] = (
         "whoever connects and says nothing takes a connection from others for 2 minutes by default",
     ),
     TransportOption(
+        "grpc.http2.bdp_probe",
+        0,
+        Side.SERVER,
+        "a stream that nobody reads would send as much as the fastest one, 4 MiB, where its window is 64 KiB at first; "
+        "one that is read has as large a window as its message",
+    ),
+    TransportOption(
         "grpc.initial_reconnect_backoff_ms",
         100,
         Side.CHANNEL,

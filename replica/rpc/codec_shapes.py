@@ -16,6 +16,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from operator import itemgetter
 from typing import Annotated, Any, Generic, NewType, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -377,7 +378,7 @@ def _element(hint: Any, field: FieldDescriptor, code: Code, bounds: tuple[Bound,
     """Choose how one element travels, which ``field`` holds once, repeated, or as the key or value of a map."""
     hint, bounds = _plain(hint, bounds)
     if isinstance(hint, type) and issubclass(hint, Struct):
-        shape = Shape(hint, _nested(field))
+        shape = _shape(hint, _nested(field))
         contents, value = code.name(shape.contents), code.name(shape.value)
         return Element(
             to_wire=lambda of: f"{contents}({of})", from_wire=lambda of: f"{value}({of})", nested=shape.fields
@@ -413,21 +414,33 @@ def _wrapped_element(hint: Any, field: FieldDescriptor, code: Code, bounds: tupl
     return Element(to_wire=lambda of: f"{contents}({of})", from_wire=lambda of: f"{value}({of})", nested=(inner,))
 
 
-def _enum_element(hint: type[Enum], field: FieldDescriptor, code: Code) -> Element:
-    enum = field.enum_type
-    assert enum is not None, field.full_name
+@cache
+def _shape(value_type: type[ValueT], descriptor: Descriptor) -> Shape[ValueT]:
+    """A message that stands in many others is read off once: each process waits for all of them as it starts."""
+    return Shape(value_type, descriptor)
+
+
+@cache
+def _numbers(hint: type[Enum], enum: EnumDescriptor) -> Mapping[Enum, int]:
+    """What each member of a closed set is on the wire; the same set stands in many messages."""
     prefix = _enum_prefix(enum)
     number_of = {value.name.removeprefix(prefix): value.number for value in enum.values if value.number != 0}
     names = {member.name for member in hint}
     if names != set(number_of):
         difference = ", ".join(sorted(names ^ set(number_of)))
         raise ContractMismatchError(f"{hint.__name__} and {enum.full_name} differ in {difference}")
+    return {member: number_of[member.name] for member in hint}
+
+
+def _enum_element(hint: type[Enum], field: FieldDescriptor, code: Code) -> Element:
+    enum = field.enum_type
+    assert enum is not None, field.full_name
+    number_of = _numbers(hint, enum)
 
     def refuse(number: int) -> NoReturn:
         raise MalformedMessageError(f"{field.name} is {number}: {'unspecified' if number == 0 else 'unknown'}")
 
-    numbers = code.name({member: number_of[member.name] for member in hint})
-    members = code.name({number_of[member.name]: member for member in hint})
+    numbers, members = code.name(number_of), code.name({number: member for member, number in number_of.items()})
     refused, number = code.name(refuse), code.variable()
     return Element(
         to_wire=lambda of: f"{numbers}[{of}]",

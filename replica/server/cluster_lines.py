@@ -2,12 +2,12 @@
 
 Owns these lines and their counters. Each is written by the one who answers for it: a broker of itself, the active
 controller of the other brokers and of elections (``election_lines``), the leader of a partition of its ISR. Looks only
-when the metadata has changed.
+when the metadata has changed, and at those partitions only that were told of it just now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
@@ -32,8 +32,15 @@ class ClusterLines:
         self._registrations: dict[TopicPartition, PartitionRegistration] = {}
         self._elections = ElectionLines(metrics=metrics, logger=logger)
 
-    def on_step(self, image: MetadataImage) -> None:
-        """Write what has changed by the last step; ``image`` is what the cluster has decided by now."""
+    def forget(self, log: TopicPartition) -> None:
+        """Take it that this partition is gone: another of its name would be another's."""
+        self._registrations.pop(log, None)
+
+    def on_step(self, image: MetadataImage, told: Iterable[TopicPartition] = ()) -> None:
+        """Write what has changed by the last step, of the partitions of those that were ``told`` something in it.
+
+        ``image`` is what the cluster has decided by now.
+        """
         is_active = self._view.is_active_controller
         if is_active != self._was_active:
             self._was_active = is_active
@@ -41,14 +48,16 @@ class ClusterLines:
             self._logger.info("controller_active" if self._was_active else "controller_renounced", epoch=epoch)
             if self._was_active:
                 self._elections.on_active(self._image)
-        if image is self._image:
-            return
+        if image is not self._image:
+            self._on_image(image)
+        self._on_partitions(told)
+
+    def _on_image(self, image: MetadataImage) -> None:
         before, self._image = self._image, image
         if image.brokers is not before.brokers:
             self._on_brokers(before.brokers, image.brokers)
         if self._was_active and image.topics is not before.topics:
             self._elections.on_topics(before, image)
-        self._on_partitions()
 
     def _on_brokers(
         self, before: Mapping[ReplicaId, BrokerRegistration], now: Mapping[ReplicaId, BrokerRegistration]
@@ -74,10 +83,10 @@ class ClusterLines:
         if now.in_controlled_shutdown and not was_leaving:
             self._logger.info("broker_leaving", **who)
 
-    def _on_partitions(self) -> None:
-        seen, self._registrations = self._registrations, {}
-        for name, partition in self._view.partitions.items():
-            now, before = partition.registration, seen.get(name)
+    def _on_partitions(self, told: Iterable[TopicPartition]) -> None:
+        for name in told:
+            partition, before = self._view.partitions.get(name), self._registrations.get(name)
+            now = None if partition is None else partition.registration
             if now is None:
                 continue
             self._registrations[name] = now

@@ -9,7 +9,7 @@ cannot be believed (``time_not_believed``).
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
@@ -84,7 +84,7 @@ class ReplicaObserver:
         self._steps: dict[TopicPartition, int] = {}
         """How many steps of each quorum log there were when it was looked at."""
         self._seen: dict[TopicPartition, Leadership] = {}
-        self._image = view.image
+        self._tellings = view.tellings
         self._end_offsets = dict(end_offsets)
         self._refused: dict[TopicPartition, CurrentLeader | None] = {}
         self._believes_time = True
@@ -109,15 +109,12 @@ class ReplicaObserver:
                 self._steps[name], stepped[name] = log.steps, log
         if stepped:
             self._on_stepped(stepped)
-        image = self._view.image
-        if image is not self._image:
-            # The partitions are many, and take other roles only when new metadata is applied.
-            self._image = image
-            for topic_partition, partition in self._view.partitions.items():
-                registration = partition.registration
-                told = {} if registration is None else {"isr": registration.isr}
-                self._on_leadership(topic_partition, partition, partition.leader_epoch, **told)
-        self._cluster.on_step(image)
+        told: Sequence[TopicPartition] = ()
+        if self._view.tellings != self._tellings:
+            # The partitions are many, and take other roles only when they are told something.
+            told, self._tellings = self._view.told_since(self._tellings), self._view.tellings
+            self._on_told(told)
+        self._cluster.on_step(self._view.image, told)
         self._snapshots.on_step(event, rare, stepped)
         self._offline.on_step(event, rare, self._view.offline)
         if isinstance(event, ResponseReceived):
@@ -126,6 +123,14 @@ class ReplicaObserver:
             self._on_peer_refused(event.replica_id)
         if self.with_steps:
             self._on_debug(event, effects, now_ms)
+
+    def _on_told(self, told: Iterable[TopicPartition]) -> None:
+        for topic_partition in told:
+            partition = self._view.partitions.get(topic_partition)
+            if partition is not None:
+                registration = partition.registration
+                more = {} if registration is None else {"isr": registration.isr}
+                self._on_leadership(topic_partition, partition, partition.leader_epoch, **more)
 
     def _on_stepped(self, logs: Mapping[TopicPartition, LogView]) -> None:
         """Write what changed of the quorum logs that the step was of: the others are as they were."""
@@ -233,6 +238,7 @@ class ReplicaObserver:
             case DeleteLog(topic_partition=log):
                 del self._end_offsets[log]
                 self._seen.pop(log, None)
+                self._cluster.forget(log)
                 self._metrics.forget(log)
             case _:
                 pass

@@ -6,7 +6,7 @@ from another thread while the core steps: whatever is looked at there is an immu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from replica.core.broker.hosting import OfflinePartition
@@ -154,6 +154,13 @@ class ReplicaView(Protocol):
         """The partitions that its broker hosts; none without a broker."""
 
     @property
+    def tellings(self) -> int:
+        """How often a partition was told something by the metadata."""
+
+    def told_since(self, tellings: int) -> Sequence[TopicPartition]:
+        """The partitions that were since there were so many ``tellings``: what the others are changes by no news."""
+
+    @property
     def offline(self) -> Mapping[TopicPartition, OfflinePartition]:
         """Those that it would host if their logs were not damaged."""
 
@@ -207,6 +214,15 @@ class CoreView:
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
         """The partitions that its broker hosts; none without a broker."""
         return {} if self._core.broker is None else self._core.broker.partitions
+
+    @property
+    def tellings(self) -> int:
+        """How often a partition was told something by the metadata."""
+        return 0 if self._core.broker is None else self._core.broker.tellings
+
+    def told_since(self, tellings: int) -> Sequence[TopicPartition]:
+        """The partitions that were since there were so many ``tellings``."""
+        return () if self._core.broker is None else self._core.broker.told_since(tellings)
 
     @property
     def offline(self) -> Mapping[TopicPartition, OfflinePartition]:

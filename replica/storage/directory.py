@@ -337,6 +337,8 @@ class DataDirectory:
         self.places.choose(topic_partition)
         if (failure := self.failure_of(topic_partition)) is not None:
             raise failure
+        if self.places.has_failures():
+            self.places.store(topic_partition)  # An earlier log of that name may come back with its disk.
         path = self.log_path(topic_partition)
         with self._guard(f"create log {topic_partition} in", topic_partition):
             if self.files.exists(path):

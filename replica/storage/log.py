@@ -62,14 +62,8 @@ class LogStore:
         self._files = loaded.late_files or directory.files
         self._topic_partition = topic_partition
         self._path = directory.log_path(topic_partition)
-        self._segments = Segments(
-            self._files,
-            self._path,
-            config,
-            loaded.segments,
-            log_start_offset=loaded.log_start_offset,
-            epochs=loaded.epochs,
-        )
+        start, epochs = loaded.log_start_offset, loaded.epochs
+        self._segments = Segments(self._files, self._path, config, loaded.segments, start, epochs)
         self._log_end_offset = loaded.log_end_offset
         self._flushed_end_offset = loaded.log_end_offset
         self._unflushed: list[Segment] = []
@@ -96,11 +90,10 @@ class LogStore:
     ) -> tuple[LogStore, RecoveredLog]:
         """Open and recover one log, in ``late_files`` if it was just created there; a quorum's log may have to be made.
 
-        CorruptLogError where flushed data is damaged or missing (nothing is modified then), CorruptCheckpointError
-        for a malformed state file, DamagedLogError where a segment cannot be read, StorageError if the disk refuses.
+        CorruptLogError where flushed data is damaged or missing (nothing is changed), CorruptCheckpointError for a bad
+        state file, DamagedLogError where a segment cannot be read, StorageError if the disk refuses.
         """
-        config = LogConfig() if config is None else config
-        path = directory.log_path(topic_partition)
+        path, config = directory.log_path(topic_partition), config or LogConfig()
         try:
             quorum_state = read_quorum_state(directory.files, path / QUORUM_STATE_FILE)
             loaded = load_log(directory, topic_partition, config, rules or LogRules(), late_files)
@@ -181,8 +174,7 @@ class LogStore:
     def flush(self) -> Offset:
         """Bring everything appended so far to stable storage; return the end of that, taken as this began.
 
-        Appends may go on meanwhile. A log that was closed before its turn came, because it was deleted, is left as it
-        is, and so is one that is damaged.
+        Appends may go on meanwhile. A log that is damaged, or was closed because it was deleted, is left as it is.
         """
         with self._sync_lock:
             if not self._is_over:
@@ -262,18 +254,26 @@ class LogStore:
     def start_at(self, offset: Offset, *, keeps_producers: bool = False) -> None:
         """Drop everything and let the log begin, empty, at ``offset``, durable on return.
 
-        A crash on the way leaves a log that begins where it did and is shorter, perhaps empty, or the new one. With
-        ``keeps_producers`` the producers of the batches below are remembered, unless such a crash intervenes.
+        A crash on the way leaves the new log, or one that begins where it did, and is shorter if it did not end at
+        ``offset``. With ``keeps_producers`` it knows the producers of the batches below, unless a crash intervenes.
         """
         with self._sync_lock, self._state_lock, self._guard("start anew"):
             self._start_at(offset, self._producers.read(offset) if keeps_producers else ())
 
     def _start_at(self, offset: Offset, producers: tuple[ProducerEntry, ...]) -> None:
         self._make_durable()
+        self._directory.high_watermarks.lower(self._topic_partition, offset)
         # First the recovery point, below everything: from here on the next start may find any part of the log.
         self._directory.recovery_points.lower(self._topic_partition, min(self._segments.first.base_offset, offset))
-        self._directory.high_watermarks.lower(self._topic_partition, offset)
-        self._segments.begin_anew(offset, lambda: self._producers.begin_anew(offset, producers))
+        ends_there = self._is_partition and offset == self._log_end_offset
+
+        def forget() -> None:
+            self._producers.begin_anew(offset, producers)
+            if ends_there:
+                self._directory.log_starts.put(self._topic_partition, offset)
+
+        # Others may count on a log that ends there: a crash must not leave a shorter one.
+        (self._segments.begin_at_end if ends_there else self._segments.begin_anew)(offset, forget)
         self._tail.clear()
         self._unflushed, self._names_unflushed = [], False
         self._log_end_offset = self._flushed_end_offset = offset
@@ -429,9 +429,8 @@ class LogStore:
 
     def _note_log_start(self) -> None:
         with self._state_lock:
-            log_start_offset, first_base_offset = self.log_start_offset, self._segments.first.base_offset
-        says_more = log_start_offset > first_base_offset
-        self._directory.log_starts.note(self._topic_partition, log_start_offset if says_more else None)
+            offset = self.log_start_offset if self.log_start_offset > self._segments.first.base_offset else None
+        self._directory.log_starts.note(self._topic_partition, offset)
 
     def close(self, *, clean: bool) -> None:
         """Give the files back; with ``clean``, flush first and make the directory's clean-shutdown marker true.

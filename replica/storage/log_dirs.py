@@ -74,6 +74,13 @@ class LogDir:
         self._files = files
         self._lock = lock
 
+    def put_aside(self, log: TopicPartition) -> None:
+        """Free the name of a log that counts no more, durably, and keep its files; a disk that refuses has failed."""
+        try:
+            self.trash.put_aside(self.path / f"{log}")
+        except OSError as error:
+            self.failure = f"cannot put aside log {log} in {self.path}: {error}"
+
     def close(self) -> None:
         """Give up the lock."""
         lock, self._lock = self._lock, None
@@ -130,23 +137,37 @@ class Places:
     ) -> None:
         """Note where logs were found, and which of those that were ever ``flushed`` are not where they were.
 
-        StorageError if one lies in two directories: nobody can say which was written last.
+        StorageError if one lies in two directories, and nobody can say which is the log.
         """
         by_id = {place.directory_id: place for place in self.dirs if place.directory_id is not None}
         if len(by_id) + sum(place.failure is not None for place in self.dirs) < len(self.dirs):
             raise StorageError("two log directories have the same directory id: one is a copy of the other; format it")
-        paths = dict.fromkeys(in_own, own)
+        lie: dict[TopicPartition, list[LogDir | None]] = {log: [None] for log in in_own}
         for place, logs in found.items():
             for log in logs:
-                if log in paths:
-                    raise StorageError(
-                        f"{log} lies in {paths[log]} and in {place.path}: move one of the two folders away"
-                        + self._hint(log, own, by_id)
-                    )
-                paths[log] = place.path
-                self._place_of[log] = place
+                lie.setdefault(log, []).append(place)
+        paths: dict[TopicPartition, Path] = {}
+        for log, places in lie.items():
+            the_place = places[0] if len(places) == 1 else self._choose_among(log, places, own, by_id)
+            paths[log] = own if the_place is None else the_place.path
+            if the_place is not None:
+                self._place_of[log] = the_place
         for log in flushed:
             self._check(log, paths.get(log), by_id)
+
+    def _choose_among(
+        self, log: TopicPartition, places: Sequence[LogDir | None], own: Path, by_id: Mapping[str, LogDir]
+    ) -> LogDir:
+        """Name the place of a log that was made anew while its own disk had failed, and put aside what came back."""
+        the_place = by_id.get(self._checkpoint.get(log) or "")
+        strays = [place for place in places if place is not None and place is not the_place]
+        if the_place is None or len(strays) != len(places) - 1:
+            paths = " and in ".join(f"{own if place is None else place.path}" for place in places)
+            told = f"{log} lies in {paths}: move one of the two folders away"
+            raise StorageError(told + self._hint(log, own, by_id))
+        for stray in strays:
+            stray.put_aside(log)
+        return the_place
 
     def _hint(self, log: TopicPartition, own: Path, by_id: Mapping[str, LogDir]) -> str:
         directory_id = self._checkpoint.get(log)
@@ -207,6 +228,10 @@ class Places:
         if place is not None:
             assert place.directory_id is not None, place.path
             self._checkpoint.put(log, place.directory_id)
+
+    def has_failures(self) -> bool:
+        """Tell whether a log directory has failed: what lies there may come back."""
+        return any(place.failure is not None for place in self.dirs)
 
     def forget(self, log: TopicPartition) -> None:
         """The log is gone, for good: its name is free. May raise StorageError."""

@@ -83,14 +83,17 @@ class OffsetIndex:
 
     def store(self, files: Files, path: Path) -> None:
         """Replace the index file, durably, unless it holds just these entries already. May raise OSError."""
-        if self._is_stored:
-            return
+        if not self._is_stored:
+            atomic_write(files, path, self.encoded())
+            self._is_stored = True
+
+    def encoded(self) -> bytes:
+        """The entries as the file has them."""
         interleaved = array(_U32, bytes(ENTRY_BYTES * len(self)))
         interleaved[::2], interleaved[1::2] = self._relative_offsets, self._positions
         if sys.byteorder == "little":
             interleaved.byteswap()
-        atomic_write(files, path, interleaved.tobytes())
-        self._is_stored = True
+        return interleaved.tobytes()
 
     def load(self, files: Files, path: Path, *, segment_bytes: int) -> bool:
         """Take the entries from the file; False and none taken if it is missing or cannot be the segment's."""

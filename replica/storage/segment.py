@@ -190,12 +190,13 @@ class Segment:
     def load_indexes(self) -> bool:
         """Take both from their files; False if one is of no use. The batches behind the last entry are to be noted."""
         has_index = self.index.load(self._files, self.index_path, segment_bytes=self.size)
-        return has_index and self.time_index.load(self._files, self.time_index_path, count=len(self.index))
+        path, count = self.time_index_path, len(self.index)
+        return has_index and self.time_index.load(self._files, path, count=count, offset_index=self.index.encoded())
 
     def store_indexes(self) -> None:
         """Write both to their files, durably."""
         self.index.store(self._files, self.index_path)
-        self.time_index.store(self._files, self.time_index_path)
+        self.time_index.store(self._files, self.time_index_path, self.index.encoded())
 
     def close(self) -> None:
         """Give the handle back."""

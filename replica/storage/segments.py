@@ -31,7 +31,6 @@ class Segments:
         path: Path,
         config: LogConfig,
         segments: Sequence[Segment],
-        *,
         log_start_offset: Offset,
         epochs: Sequence[EpochEntry],
     ) -> None:
@@ -131,6 +130,23 @@ class Segments:
         """Drop everything for one empty segment at ``offset``, durably; ``forget`` is called in between."""
         self._segments[:] = [begin_anew(self._files, self._path, self._config, self._segments, offset, forget)]
         self._base_offsets[:] = [offset]
+        self._epochs = LeaderEpochCache()
+        self.log_start_offset = offset
+
+    def begin_at_end(self, offset: Offset, forget: Callable[[], None]) -> None:
+        """Drop everything for one empty segment at ``offset``, where the log ends, durably.
+
+        A crash on the way leaves a log that ends there. ``forget`` removes what else tells of the old log, and lets it
+        begin at ``offset``, so that no older segment counts.
+        """
+        if self.last.base_offset != offset:
+            self.roll(offset)
+            self._files.fsync_directory(self._path)
+        forget()
+        for segment in self._segments[:-1]:
+            segment.delete()
+        self._files.fsync_directory(self._path)
+        self._segments[:], self._base_offsets[:] = [self.last], [offset]
         self._epochs = LeaderEpochCache()
         self.log_start_offset = offset
 

@@ -2,9 +2,10 @@
 
 An interval is what lies between two entries of the offset index, so that a search by time ends within one of them; the
 last one is still open. Owns the largest timestamp of each, and the ``.timeindex`` file. It is derived data, with the
-life of the offset index. But retention deletes by it, so a flipped bit must not make a segment old: it is sealed, and
-one that is not whole is rebuilt. The open interval is not in the file; whoever opens the segment reads that anyway.
-File, big-endian: version (i16), CRC-32C of what follows (u32), then the timestamps (i64). No file without an entry.
+life of the offset index. But retention deletes by it, so a flipped bit must not make a segment old; nor may one in the
+offset index make a sound log look damaged. So both are sealed together, and where they are not whole both are rebuilt.
+The open interval is not in the file; whoever opens the segment reads that anyway. File, big-endian: version (i16),
+CRC-32C of the offset index's file and of what follows (u32), then the timestamps (i64). No file without an entry.
 
 Source: Kafka's ``TimeIndex``, which keeps running maxima. These say nothing of what comes behind a log start: behind a
 record that was deleted and is the newest of its segment, Kafka reads on to the segment's end. Times need not rise
@@ -22,7 +23,7 @@ from replica.records import EVER
 from replica.records.checksum import checksum
 from replica.storage.files import Files, atomic_write, read_file
 
-_VERSION = 1
+_VERSION = 2
 _HEADER = struct.Struct(">hI")
 _I64 = "q"
 _RUN = 1024
@@ -82,16 +83,16 @@ class TimeIndex:
         self.open_ms = open_ms
         self.max_timestamp_ms = max(open_ms, max(self._closed, default=EVER))
 
-    def store(self, files: Files, path: Path) -> None:
+    def store(self, files: Files, path: Path, offset_index: bytes) -> None:
         """Replace the file, durably, unless it holds just these entries already. May raise OSError."""
         if self._is_stored or not self._closed:
             return
         body = _big_endian(self._closed).tobytes()
-        atomic_write(files, path, _HEADER.pack(_VERSION, checksum(body)) + body)
+        atomic_write(files, path, _HEADER.pack(_VERSION, checksum(offset_index + body)) + body)
         self._is_stored = True
 
-    def load(self, files: Files, path: Path, *, count: int) -> bool:
-        """Take ``count`` closed intervals from the file; False and none taken if it is missing, or not whole.
+    def load(self, files: Files, path: Path, *, count: int, offset_index: bytes) -> bool:
+        """Take ``count`` closed intervals from the file; False and none taken if it is missing, or one is not whole.
 
         The open interval is to be noted by the caller.
         """
@@ -102,7 +103,7 @@ class TimeIndex:
         content = read_file(files, path)
         body = content[_HEADER.size :]
         if len(body) != count * self._closed.itemsize or content[: _HEADER.size] != _HEADER.pack(
-            _VERSION, checksum(body)
+            _VERSION, checksum(offset_index + body)
         ):
             return False
         self._closed = _big_endian(array(_I64, body))

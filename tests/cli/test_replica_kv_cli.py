@@ -241,6 +241,7 @@ def test_a_group_that_is_not_there_is_named(server: GroupServer, command: list[s
         (["cas", "a", "1", "--absent", "--expected", "1"], "say what is expected by one of"),
         (["delete", "a", "b", "--prefix"], "--prefix takes one START and no END"),
         (["get", "a", "--node", "somebody"], "--node 'somebody' is neither leader, any nor the id of a replica"),
+        (["get", "a", "--node", "1" * 5000], "is neither leader, any nor the id of a replica"),
         (["get", "a", "--revision", TOO_LARGE], "9223372036854775808 is not in the range"),
         (["incr", "a", "--by", TOO_LARGE], "9223372036854775808 is not in the range"),
         (["put", "a", "1", "--lease", TOO_LARGE], "9223372036854775808 is not in the range"),

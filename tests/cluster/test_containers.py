@@ -15,12 +15,13 @@ import pytest
 
 from nemesis.cluster.containers import INSIDE, ContainersHost
 from nemesis.cluster.containers_engine import Engine, find_engine
-from nemesis.cluster.containers_kernel import why_not_entered
+from nemesis.cluster.containers_network import why_not_entered
 from nemesis.cluster.netns_probe import probed
 from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.impairments import Bandwidth, Loss, Reset
 from nemesis.faults.links import CLIENTS, CONTROL, LinkMode
 from nemesis.faults.targets import Role
+from nemesis.history.reader import read_history
 from nemesis.reaper import LABEL
 from tests.cluster.netns_stage import DIALLER, SERVER
 
@@ -36,7 +37,7 @@ HARNESS = """
 import asyncio, sys
 from pathlib import Path
 from nemesis.cluster.containers import ContainersHost
-from nemesis.cluster.containers_kernel import why_not_entered
+from nemesis.cluster.containers_network import why_not_entered
 from nemesis.faults.links import LinkMode
 
 async def main():
@@ -383,12 +384,14 @@ def wait_file(path: Path) -> None:
 @pytest.mark.usefixtures("may_cut", "engine")
 def test_a_run_in_containers_is_valid(tmp_path: Path) -> None:
     """A run under partitions, kills and pauses of containers is valid, and its faults have bitten."""
-    faults = ("--nemesis", "partition,kill,pause", "--time-limit", "15", "--rate", "50", "--concurrency", "4")
-    where = ("--cluster", "containers", "--engine", "local", "--seed", "3", "--store", str(tmp_path))
-    command = (sys.executable, "-m", "nemesis.cli", "run", *faults, *where)
+    faults = ("--nemesis", "partition,kill,pause", "--nemesis-interval", "1", "--time-limit", "9", "--seed", "89")
+    load = ("--rate", "50", "--concurrency", "4")
+    where = ("--cluster", "containers", "--engine", "local", "--store", str(tmp_path))
+    command = (sys.executable, "-m", "nemesis.cli", "run", *faults, *load, *where)
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
 
     assert (done.returncode, done.stdout.splitlines()[:1]) == (0, ["verdict: valid"]), done.stderr
     run = tmp_path / "append" / "latest"
     assert json.loads((run / "results.json").read_text())["faults_bit"] is True
     assert json.loads((run / "test.json").read_text())["options"]["cluster"] == "containers"
+    assert {"partition", "kill", "pause"} <= {f.partition("-")[0] for f in read_history(run).column("f").to_pylist()}

@@ -20,6 +20,7 @@ from nemesis.faults.fault import Fault
 from nemesis.faults.impairments import Bandwidth, Delay, Loss, Reset
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.faults.targets import Role
+from nemesis.history.reader import read_history
 
 PATIENCE_S = 60.0
 NODES = (1, 2, 3)
@@ -263,12 +264,14 @@ def test_spark_judges_in_a_namespace_where_no_name_is_known() -> None:
 @pytest.mark.parametrize("before", [(), WITHOUT_RIGHTS], ids=["as we are", "without rights"])
 def test_a_run_in_namespaces_is_valid(before: tuple[str, ...], tmp_path: Path) -> None:
     """A run under partitions, kills and pauses that the kernel does is valid, and its faults have bitten."""
-    faults = ("--nemesis", "partition,kill,pause", "--time-limit", "15", "--rate", "50", "--concurrency", "4")
-    where = ("--cluster", "netns", "--engine", "local", "--seed", "3", "--store", str(tmp_path))
-    command = (*before, sys.executable, "-m", "nemesis.cli", "run", *faults, *where)
+    faults = ("--nemesis", "partition,kill,pause", "--nemesis-interval", "1", "--time-limit", "9", "--seed", "89")
+    load = ("--rate", "50", "--concurrency", "4")
+    where = ("--cluster", "netns", "--engine", "local", "--store", str(tmp_path))
+    command = (*before, sys.executable, "-m", "nemesis.cli", "run", *faults, *load, *where)
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
 
     assert (done.returncode, done.stdout.splitlines()[:1]) == (0, ["verdict: valid"]), done.stderr
     run = tmp_path / "append" / "latest"
     assert json.loads((run / "results.json").read_text())["faults_bit"] is True
     assert json.loads((run / "test.json").read_text())["options"]["cluster"] == "netns"
+    assert {"partition", "kill", "pause"} <= {f.partition("-")[0] for f in read_history(run).column("f").to_pylist()}

@@ -69,13 +69,6 @@ def is_run(words: tuple[str, ...]) -> bool:
     return not any(re.match(pattern, " ".join(words)) for pattern in NOT_RUN)
 
 
-def run_on(page: str) -> list[list[str]]:
-    """What is run of a page, in its order: of commands that are the same on less, the first alone."""
-    before = [bounded(words) for shown in SHOWN if shown.page < page for words in shown.commands if is_run(words)]
-    here = [bounded(words) for shown in SHOWN if shown.page == page for words in shown.commands if is_run(words)]
-    return [words for number, words in enumerate(here) if words not in [*before, *here[:number]]]
-
-
 def bounded(words: tuple[str, ...]) -> list[str]:
     """The same command on less."""
     kept = list(words)
@@ -83,6 +76,21 @@ def bounded(words: tuple[str, ...]) -> list[str]:
         if option in kept:
             kept[kept.index(option) + 1] = value
     return [*kept, *SHORT] if kept[:2] == ["nemesis", "sim"] and not {"--list-variants", "--jobs"} & {*kept} else kept
+
+
+def run_by_page() -> dict[str, list[list[str]]]:
+    """What is run of each page, in its order: of commands that are the same on less, the first alone."""
+    found: dict[str, list[list[str]]] = {}
+    seen: list[list[str]] = []
+    for shown in sorted(SHOWN, key=lambda shown: shown.page):
+        for words in map(bounded, filter(is_run, shown.commands)):
+            if words not in seen:
+                seen.append(words)
+                found.setdefault(shown.page, []).append(words)
+    return found
+
+
+RUN = run_by_page()
 
 
 @pytest.mark.parametrize(
@@ -165,11 +173,11 @@ def _options_of(program: str) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", sorted({shown.page for shown in SHOWN if run_on(shown.page)}))
+@pytest.mark.parametrize("page", RUN)
 def test_commands_do_what_they_are_for(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On less than the page says, each command ends with a verdict, or without a complaint; in the page's order."""
     monkeypatch.chdir(tmp_path)
-    for words in run_on(page):
+    for words in RUN[page]:
         done = CliRunner().invoke(PROGRAMS[words[0]], words[1:], obj=words)
         assert done.exit_code in (0, 1, 2), (words, done.output)
         assert done.exception is None or isinstance(done.exception, SystemExit), words

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nemesis.cli.__main__ import main
-from nemesis.formats import event_columns
+from nemesis.formats import events
 from nemesis.formats import parquet as parquet_module
 from nemesis.formats.errors import HistoryError
 from nemesis.formats.kafka_operations import BATCH_ROWS, micro_operations
@@ -28,7 +28,7 @@ EVENT_BYTES_MAX = 120
 """Far more than columns take for an event, and less than half of what an object takes."""
 KAFKA_EVENT_BYTES_MAX = 150
 """The same of a Kafka workload, with its rows in batches: an operation in a dictionary takes ten times as much."""
-ROW_BYTES_MAX = 3_000
+ROW_BYTES_MAX = 6_000
 """What a row takes while it is a dictionary, as those of one batch are."""
 
 
@@ -114,7 +114,7 @@ def test_values_that_take_too_much_are_refused(tmp_path: Path, monkeypatch: pyte
     path = written(tmp_path, gzip.compress(text.encode()))
     assert path.stat().st_size < 20_000
     assert len(read_history_file(path).events) == 40
-    monkeypatch.setattr(event_columns, "HELD_BYTES_MAX", 10 * len(LONG))
+    monkeypatch.setattr(events, "HELD_BYTES_MAX", 10 * len(LONG))
 
     with pytest.raises(HistoryError, match=rf"of {path.stat().st_size} bytes take more than HELD_BYTES_MAX") as caught:
         read_history_file(path)
@@ -158,7 +158,7 @@ def test_events_and_operations_are_columns(tmp_path: Path, value: Any) -> None:
 @pytest.mark.slow
 def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path) -> None:
     """Few of them are there as objects at a time: Arrow's columns are bounded, and so is what is made on the way."""
-    count = 20 * EVENTS
+    count = 5 * EVENTS
     lines = []
     for number in range(count):
         send = ["send", "a", number // 2 if number % 2 == 0 else [number // 2] * 2]

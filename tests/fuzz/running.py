@@ -154,10 +154,9 @@ def tried(
     """Run one input; it is counted if it is taken or refused."""
     if is_traced:
         tracemalloc.start()
-    signal.setitimer(signal.ITIMER_PROF, CPU_S_MAX)
     is_accepted = False
     try:
-        decoder.decode(content, folder)
+        _decode_in_time(decoder, content, folder)
         is_accepted = True
     except decoder.refusals:
         pass
@@ -168,8 +167,6 @@ def tried(
     except Exception as error:
         return Finding(kind=Kind.CRASH, where=_cause_of(error), number=number, content=content)
     finally:
-        with suppress(HangError):  # Its time may be over just now, when it is done.
-            signal.setitimer(signal.ITIMER_PROF, 0)
         peak = tracemalloc.get_traced_memory()[1] if is_traced else 0
         tracemalloc.stop()
     if peak > decoder.memory_max(len(content)):
@@ -179,6 +176,15 @@ def tried(
     report.traced += is_traced
     report.peak_bytes = max(report.peak_bytes, peak)
     return None
+
+
+def _decode_in_time(decoder: Decoder, content: bytes, folder: Path) -> None:
+    """Raises HangError if its time is over, also if that is so just when it is done."""
+    try:
+        signal.setitimer(signal.ITIMER_PROF, CPU_S_MAX)
+        decoder.decode(content, folder)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _grown(decoder: Decoder, number: int, content: bytes, folder: Path, growth: int) -> Finding | None:

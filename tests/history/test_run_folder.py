@@ -21,7 +21,6 @@ from nemesis.history import (
     ReplicaLogBatch,
 )
 from nemesis.history import reader as reader_module
-from nemesis.history.json_lines import export_jsonl
 from nemesis.history.reader import (
     ShardListing,
     is_complete,
@@ -32,7 +31,9 @@ from nemesis.history.reader import (
     read_table,
 )
 from nemesis.history.schemas import HISTORY_SCHEMA, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, Kind
+from nemesis.history.tables import export_jsonl
 from nemesis.history.writer import HistoryWriter
+from tests.depth import is_night
 
 
 def event(index: int, **fields: Any) -> HistoryEvent:
@@ -195,14 +196,14 @@ def test_a_changed_bit_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "history/part-00001.parquet"
     whole, rows = path.read_bytes(), read_history(tmp_path)
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
-    refused = 0
-    for at in range(4, footer):
+    refused, places = 0, range(4, footer, 1 if is_night() else 3)
+    for at in places:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         try:
             assert read_history(tmp_path) == rows, f"byte {at}"
         except HistoryError:
             refused += 1
-    assert refused > footer // 4
+    assert refused > len(places) // 4
 
 
 @pytest.mark.slow

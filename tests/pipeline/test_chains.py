@@ -19,6 +19,7 @@ from nemesis.linearizability.operations import Outcome, Value
 from nemesis.pipeline.corpora.engine import judge_store
 from nemesis.pipeline.corpora.plan import Sizes
 from nemesis.verdict import Verdict
+from tests.depth import is_night, times
 from tests.linearizability.histories import ASK
 from tests.pipeline.chains import KINDS, drawn, in_windows, model_of, overlapping, right, spoiled, verdict_of, whole
 from tests.pipeline.stores import write_store
@@ -26,11 +27,13 @@ from tests.pipeline.stores import write_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HISTORIES = 60
-LOGS = 12
+HISTORIES = times(30)
+LOGS = times(6)
 """How many of them are logs, each of which takes fifty milliseconds."""
 SIZES = Sizes(bucket=200, hot=100, window=40, call=1_000)
 DOUBTS = ("undecided", "refute it as well")
+ON_SPARK = KINDS if is_night() else ("log", "cas-register", "maximum")
+"""One of each that is cut in a way of its own; the last has a model that workers know from this test alone."""
 
 
 @pytest.mark.slow
@@ -81,7 +84,7 @@ def test_a_fault_in_a_late_window_is_found_there(kind: str, tmp_path: Path) -> N
 @pytest.mark.timeout(600)
 def test_spark_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     """Chains of windows on workers give the rows and the evidence that they give here."""
-    for kind in KINDS:
+    for kind in ON_SPARK:
         model, history = right(kind, 500)
         parts = [history, [replace(operation, key=1) for operation in spoiled(history, 451)]]
         parts += [[replace(operation, key=2) for operation in history[:30]]]

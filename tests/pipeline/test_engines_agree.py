@@ -52,6 +52,9 @@ DAMAGED = (
 )
 """At least one for each thing that the engines count or read each in its own way."""
 
+RUNS = LISTING_TASKS_MAX + 2
+"""More than there are tasks that look for files."""
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
@@ -203,11 +206,11 @@ def stages_of(spark: SparkSession) -> list[Any]:
 def test_a_corpus_takes_no_task_for_each_run(spark: SparkSession, tmp_path: Path) -> None:
     """Files are looked for in so many tasks at most, however many runs there are, once for each table."""
     first = record_run(tmp_path / "0", cluster_run())
-    folders = [first, *(shutil.copytree(first, tmp_path / str(number)) for number in range(1, 80))]
+    folders = [first, *(shutil.copytree(first, tmp_path / str(number)) for number in range(1, RUNS))]
     before = len(stages_of(spark))
     judgements = judge_runs(folders, spark=spark)
     stages = sorted(stages_of(spark), key=lambda stage: int(stage.stageId()))[before:]
-    assert [judgement.stats.acked_checked for judgement in judgements] == [judgements[0].stats.acked_checked] * 80
+    assert [judgement.stats.acked_checked for judgement in judgements] == [judgements[0].stats.acked_checked] * RUNS
     tasks = [int(stage.numTasks()) for stage in stages if stage.name().startswith("parquet")]
     assert len(tasks) == len(Kind), "one job looks for the files of a table"
     assert max(tasks) <= LISTING_TASKS_MAX

@@ -12,11 +12,12 @@ import pytest
 
 from nemesis.simulator.node import Node
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.variants.controller import OfflineReplicaElected
+from nemesis.variants.isr import EmptyDirectoryBelieved
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import Epoch, ReplicaId, TopicPartition
+from replica.ids import TopicPartition
 from replica.records import encode_batch
 from tests.replication.bench import Cluster
 from tests.replication.stage import FAST_CONTROLLER, StagedWorld
@@ -142,6 +143,25 @@ def test_only_copy_waits_for_its_disk(controller: ControllerConfig) -> None:
     assert cluster.values(one) == [b"first"]
 
 
+def test_topic_that_is_created_again_while_its_disk_fails() -> None:
+    """Nothing can be deleted from that disk; once it works, the broker starts, and has the new topic alone."""
+    cluster = Cluster(3, stage=TwoDisks)
+    one, other = two_topics(cluster, 1, 2, 3)
+    failed = disk_of(cluster.node(2), one)
+    refuse(cluster, 2, one)
+    cluster.produce(one, b"second")
+    cluster.ask(cluster.controller_id, m.DeleteTopicRequest(name=one.topic), m.DeleteTopicResponse)
+    cluster.create(one.topic, (1, 2, 3))
+    cluster.produce(one, b"new")
+    assert one in cluster.node(2).disk.logs_in(failed)
+    repair(cluster, 2)
+    cluster.pass_ms(3_000)
+    cluster.wait_for_isr(one, 1, 2, 3)
+    cluster.wait_for_same_logs(one, 1, 2, 3)
+    assert cluster.values(one) == [b"new"]
+    assert disk_of(cluster.node(2), one) == disk_of(cluster.node(2), other) != failed
+
+
 def replace_disk_of_who_may_lead(cluster: Cluster) -> None:
     """Two brokers are killed at once, the disk of one that may lead is replaced, and it comes back first."""
     one, other = two_topics(cluster, 1, 2, **{"min.insync.replicas": "2"})
@@ -167,33 +187,15 @@ def test_replaced_disk_is_not_believed() -> None:
     replace_disk_of_who_may_lead(Cluster(5, stage=TwoDisks))
 
 
-class EmptyDiskIsBelieved(Rules):
-    """A replica of which the disk was replaced goes on with an empty log in its place."""
-
-    def may_begin_anew(self, *, damaged_in: Epoch, leader_epoch: Epoch, is_counted_on: bool, has_leader: bool) -> bool:
-        """It has a log again."""
-        del damaged_in, leader_epoch, is_counted_on, has_leader
-        return True
-
-
 def test_replaced_disk_that_is_believed_is_convicted() -> None:
     """It may be elected, and has nothing."""
     with pytest.raises(BrokenInvariantError, match="leader-candidate-completeness"):
-        replace_disk_of_who_may_lead(Cluster(5, stage=TwoDisks, rules=EmptyDiskIsBelieved))
-
-
-class OfflineReplicaIsElected(Rules):
-    """Whoever is alive can lead, whether its log can be used or not."""
-
-    def electable(self, *, active: frozenset[ReplicaId], offline: frozenset[ReplicaId]) -> frozenset[ReplicaId]:
-        """It is alive."""
-        del offline
-        return active
+        replace_disk_of_who_may_lead(Cluster(5, stage=TwoDisks, rules=EmptyDirectoryBelieved))
 
 
 def test_offline_replica_that_is_elected_is_convicted() -> None:
     """An operator who would let another one lead is told that there is a leader, and clients ask it for ever."""
-    cluster = Cluster(3, stage=TwoDisks, rules=OfflineReplicaIsElected)
+    cluster = Cluster(3, stage=TwoDisks, rules=OfflineReplicaElected)
     one, _ = two_topics(cluster, 1)
     refuse(cluster, 1, one)
     cluster.begin(1, m.ProduceRequest(topic_partition=one, acks=-1, timeout_ms=500, records=encode_batch([b"x"]).data))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -113,6 +113,22 @@ class FakeReplica:
     is_broker: bool = True
     broker_epoch: BrokerEpoch | None = None
     is_active_controller: bool = False
+    told: list[TopicPartition] = field(default_factory=list)
+    """Those that were told something, one after another; whatever a test has changed, ``change`` tells of."""
+
+    @property
+    def tellings(self) -> int:
+        """How many."""
+        return len(self.told)
+
+    def told_since(self, tellings: int) -> Sequence[TopicPartition]:
+        """The last of them."""
+        return self.told[tellings:]
+
+    def change(self, name: TopicPartition, registration: PartitionRegistration) -> None:
+        """Tell a partition something."""
+        self.partitions[name].registration = registration
+        self.told.append(name)
 
 
 def observer_of_replica(

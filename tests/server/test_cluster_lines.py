@@ -113,8 +113,7 @@ def test_an_isr_is_told_by_the_leader_that_goes_on() -> None:
     )
     with capture_logs() as lines:
         for registration in changes:
-            partition.registration = registration
-            replica.image = image_of(partition=registration)
+            replica.change(PART, registration)
             observer.on_step(Ticked(), (), 2)
     told = [line for line in lines if line["event"].startswith("isr_")]
     assert [(line["event"], line["isr"]) for line in told] == [("isr_shrunk", [1]), ("isr_expanded", [1, 2])]
@@ -126,17 +125,30 @@ def test_an_isr_is_told_by_the_leader_that_goes_on() -> None:
 
 def test_a_partitions_change_of_role_names_topic_and_partition() -> None:
     """role_changed of a partition comes when new metadata gives it another role, leader or epoch, and not otherwise."""
-    partition = FakePartition(registration=LED)
-    replica = FakeReplica(logs={}, partitions={PART: partition})
+    replica = FakeReplica(logs={}, partitions={PART: FakePartition(registration=LED)})
     observer, _ = observer_of_replica(replica)
     with capture_logs() as lines:
-        for leader_id, image in ((TWO, image_of(partition=LED)), (TWO, image_of()), (ONE, image_of(BROKER))):
-            partition.registration = replace(LED, leader_id=leader_id)
-            replica.image = image
+        for leader_id in (TWO, TWO, ONE):
+            replica.change(PART, replace(LED, leader_id=leader_id))
             observer.on_step(Ticked(), (), 1)
     told = [(line["log"], line["topic"], line["partition"], line["epoch"], line["leader_id"]) for line in lines[:2]]
     assert told == [("t-0", "t", 0, 2, 2), ("t-0", "t", 0, 2, 1)]
     assert lines[0]["isr"] == LED.isr
+
+
+def test_partitions_are_looked_at_when_they_are_told_something() -> None:
+    """Of many partitions those are looked at that a step has told something, not all because the metadata is new."""
+    names = [TopicPartition("t", number) for number in range(3)]
+    replica = FakeReplica(logs={}, partitions={name: FakePartition(registration=LED) for name in names})
+    observer, _ = observer_of_replica(replica)
+    looked_at: list[list[str]] = []
+    with capture_logs() as lines:
+        for told in ([], names[:1], names[1:]):
+            replica.image = image_of(partition=LED)
+            replica.told += told
+            observer.on_step(Ticked(), (), 1)
+            looked_at.append([line["log"] for line in lines])
+    assert looked_at == [[], ["t-0"], ["t-0", "t-1", "t-2"]]
 
 
 def page_of(replica: FakeReplica) -> dict[str, float]:

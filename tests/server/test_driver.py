@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import structlog.testing
@@ -17,11 +18,12 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MachineClocks, monotonic_ms
-from replica.server.driver import CLOCK_READ_INTERVAL_MS, ReplicaStoppedError
+from replica.server.driver import CLOCK_READ_INTERVAL_MS, TURN_MS, ReplicaStoppedError
 from tests.server.driver_fakes import LOG, NotingObserver, Script, wait_until
 from tests.server.driver_rig import ASK, NOW_MS, batch, flush, on, running
 
 ANSWER = m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(7))
+TWO = ReplicaId(2)
 BEGIN = m.BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
 
 
@@ -99,6 +101,46 @@ async def test_an_event_during_a_step_waits_for_its_end() -> None:
         await rig.driver.call(ASK)
         assert [type(event) for event in rig.core.events] == [ev.Started, ev.RequestReceived, ev.Ticked]
         assert rig.observer.steps == rig.core.events
+
+
+@pytest.mark.parametrize("step_ms", [1, 3, 2 * TURN_MS])
+async def test_the_event_loop_runs_between_turns(step_ms: int) -> None:
+    """However many events come at once, steps take so long and no longer until it runs; none is lost or overtaken."""
+    clocks, events = SetClocks(), [ev.SendFailed(correlation_id=CorrelationId(at), replica_id=TWO) for at in range(30)]
+
+    def take_long(_: ev.Event) -> tuple[fx.Effect, ...]:
+        clocks.now_ms += step_ms
+        return ()
+
+    async with running(on(ev.SendFailed, take_long), clocks) as rig:
+        for event in events:
+            rig.driver.submit(event)
+        taken = [len(rig.core.seen(ev.SendFailed))]
+        while taken[-1] < len(events):
+            await asyncio.sleep(0)
+            taken.append(len(rig.core.seen(ev.SendFailed)))
+        assert max(after - before for before, after in pairwise([0, *taken])) == -(-TURN_MS // step_ms)
+        assert rig.core.seen(ev.SendFailed) == events
+
+
+FAILED = ev.StorageFailed(reason="the disk refuses")
+FLUSHED = ev.Flushed(topic_partition=LOG, end_offset=Offset(10))
+
+
+@pytest.mark.parametrize(("event", "is_first"), [(FAILED, True), (FLUSHED, False)])
+async def test_what_storage_reports_waits_for_no_turn(event: ev.Event, is_first: bool) -> None:
+    """It is of the log as it is: behind a cut that waits for its turn a flush would speak for what comes after that."""
+    clocks = SetClocks()
+
+    def take_long(_: ev.Event) -> tuple[fx.Effect, ...]:
+        clocks.now_ms += TURN_MS
+        return ()
+
+    async with running(on(ev.Ticked, take_long), clocks) as rig:
+        for _ in range(3):
+            rig.driver.submit(ev.Ticked())
+        rig.driver.submit(event, is_first=is_first)
+        assert rig.core.events == [ev.Started(unix_ms=NOW_MS), ev.Ticked(), event]
 
 
 async def test_records_of_a_reply_are_read_as_it_is_made() -> None:

@@ -176,15 +176,23 @@ async def test_writes_are_refused_while_too_much_waits_for_a_disk() -> None:
         assert await rig.driver.call(write) == ANSWER
 
 
-async def test_who_reads_a_lot_holds_up_no_vote() -> None:
-    """Reads of more logs than there are threads for reading leave those that store something alone."""
-    async with slow(fx.ReadLog, fx.StoreQuorumState) as rig:
+@pytest.mark.parametrize(
+    "effect",
+    [
+        lambda log: fx.ReadLog(range=replace(READ, topic_partition=log)),
+        lambda log: fx.CreateLog(topic_partition=log, topic_id=TopicId(5)),
+        append,
+    ],
+    ids=["read", "created", "written to"],
+)
+async def test_whatever_many_logs_wait_for_holds_up_no_vote(effect: Callable[[TopicPartition], fx.Effect]) -> None:
+    """What is done to more logs than there are threads leaves those alone that store a vote."""
+    async with slow(fx.ReadLog, fx.CreateLog, fx.Append, fx.StoreQuorumState) as rig:
         rig.storage.swift = (fx.StoreQuorumState,)
-        logs = [TopicPartition("many", number) for number in range(READERS + THREADS)]
-        step(rig, *(fx.CreateLog(topic_partition=log, topic_id=TopicId(5)) for log in logs))
-        step(rig, *(fx.ReadLog(range=replace(READ, topic_partition=log)) for log in logs))
+        step(rig, *(effect(TopicPartition("many", number)) for number in range(READERS + THREADS)))
         step(rig, STORE)
         await wait_until(lambda: rig.log.journal == ["quorum-state 2"], "the vote")
+        assert rig.observer.halted == [], "the disk had to go on for it"
 
 
 async def test_a_caller_that_gives_up_costs_no_read() -> None:

@@ -24,7 +24,15 @@ from replica.rpc.codec import PRODUCE, method_of
 from replica.rpc.transport import GrpcTransport, MalformedRequestError, NotAppliedError, TransportError
 from replica.server.driver import Driver, ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits, is_from_replica
-from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, FakeWatch, NotingObserver, ScriptedCore
+from tests.server.driver_fakes import (
+    LOG,
+    FakeStorage,
+    FakeTransport,
+    FakeWatch,
+    NotingObserver,
+    ScriptedCore,
+    knowing_nobody,
+)
 from tests.server.served import called
 
 ONE = ReplicaId(1)
@@ -323,7 +331,14 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
                 return ()
 
     core = ScriptedCore(script)
-    driver = Driver(core=core, storage=storage, transport=FakeTransport(), observer=NotingObserver(), watch=FakeWatch())
+    driver = Driver(
+        core=core,
+        storage=storage,
+        transport=FakeTransport(),
+        observer=NotingObserver(),
+        watch=FakeWatch(),
+        leaders=knowing_nobody(),
+    )
     driver.start()
     async with serving(driver.call) as (transport, _):
         with pytest.raises(TransportError, match="has not answered within 200 ms") as failed:

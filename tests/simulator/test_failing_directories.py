@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from nemesis.disks.hindrance import Hindrance
 from nemesis.schedules.schedule import Schedule
 from nemesis.simulator.climate import CALM
 from nemesis.simulator.cluster_climate import ClusterClimate
@@ -15,7 +16,7 @@ from nemesis.simulator.node import Node
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import Run, SimOptions, resolved, simulate
 from nemesis.simulator.steps import Step
-from nemesis.simulator.world import Observer
+from nemesis.simulator.world import Observer, World
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core import events as ev
@@ -65,11 +66,27 @@ def test_some_seeds_have_failing_directories() -> None:
     assert not any(cluster.rot or cluster.disk_losses for cluster in failing)
 
 
-@pytest.mark.parametrize("seed", [30, 169])
+@pytest.mark.parametrize("seed", [30, 433, 1378, 1512, 2439])
 def test_log_that_could_not_be_deleted_is_there_again(seed: int) -> None:
-    """It is moved away while its disk fails, and comes back with its disk; these seeds were convicted of it."""
+    """It is moved away while its disk fails, and comes back with its disk; these seeds were convicted of it.
+
+    With 433 another topic had taken its name, and the process ended before there was a file of that. With 1378 and
+    1512 the replica began once without that disk. With 2439 the disk was lost, and the log made anew was of another
+    topic of that name.
+    """
     drawn = resolved(SimOptions(seed=seed, world=WorldKind.CLUSTER)).climate
     assert drawn is not None
     climate = with_failing_directories(drawn, a_minute=Random(seed).choice((6.0, 20.0)))
     outcome = simulate(SimOptions(seed=seed, climate=climate)).outcome
     assert outcome.verdict is Verdict.VALID, outcome.reasons
+
+
+def test_disk_is_put_in_where_nothing_strikes() -> None:
+    """What hinders a machine's disk, or would take its power, hinders nobody who formats an empty one (seed 10308)."""
+    climate = replace(CALM, cluster=ClusterClimate(directory_losses=20.0))
+    disk = World(seed=1, climate=climate).nodes[ReplicaId(1)].disk
+    disk.hinder(1, Hindrance(is_full=True))
+    disk.files.power_fails_before = disk.files.operations
+    disk.replace_dir(disk.log_dirs[0])
+    assert disk.logs_in(disk.log_dirs[0]) == []
+    assert disk.files.is_full

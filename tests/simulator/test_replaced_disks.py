@@ -16,7 +16,7 @@ from nemesis.simulator.cluster_seeds import draw_cluster_climate
 from nemesis.simulator.node import Node
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import Run, SimOptions, simulate
-from nemesis.simulator.world import Observer
+from nemesis.simulator.world import Observer, World
 from nemesis.verdict import Verdict
 from replica.ids import ReplicaId
 
@@ -103,3 +103,14 @@ def test_seeds_differ_in_their_disks() -> None:
     assert not any(DamageDisk in climate.weather for climate in losing)
     factors = {climate.cluster.replication_factor for climate in losing if climate.cluster is not None}
     assert factors == {1, 2, 3}
+
+
+def test_whoever_puts_in_an_empty_disk_names_all_machines() -> None:
+    """Nobody of those that had a vote at first may have one any more: seed 10861 asked itself who leads, for ever."""
+    world = World(seed=1, climate=replace(CALM, voters=1, cluster=ClusterClimate(observers=1)))
+    node = world.nodes[ReplicaId(1)]
+    for named in ((1,), (1, 2)):
+        node.start()
+        assert node.core is not None
+        assert node.core.config.voters == named
+        world.wipe(node)

@@ -175,15 +175,65 @@ def test_power_loss_while_a_log_gets_its_place(files: SimulatedFiles, operation:
     assert not flushed or LOGS[0] in lost
 
 
-def test_log_in_two_directories_is_refused(files: SimulatedFiles) -> None:
-    """One sentence names both, and says which was written last."""
+def deleted_and_created(files: SimulatedFiles) -> LogTable:
+    """Of another topic, while the disk fails: nothing can be removed from it."""
+    table = written(files)
+    broken(DISKS[0], files)
+    with pytest.raises(FailedDirectoryError) as failure:
+        append(table.stores[LOGS[2]])
+    table.on_failed(failure.value)
+    table.perform(fx.DeleteLog(topic_partition=LOGS[0]))
+    table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TopicId(8)))
+    append(table.stores[LOGS[0]])
+    return table
+
+
+def replaced_without_its_disk(files: SimulatedFiles) -> LogTable:
+    """Of the same topic, while the disk is not named, and flushed."""
     after_crash(files, written(files))
     table = opened(files, DISKS[1])
     table.perform(fx.ReplaceLog(topic_partition=LOGS[0], topic_id=TOPIC))
     append(table.stores[LOGS[0]])
     table.stores[LOGS[0]].flush()
-    after_crash(files, table)
-    with pytest.raises(StorageError, match=r"orders-0 lies in /disk1 and in /disk2: .*; the one in /disk2 was written"):
+    return table
+
+
+@pytest.mark.parametrize("made_anew", [deleted_and_created, replaced_without_its_disk], ids=lambda way: way.__name__)
+def test_log_that_was_made_anew_without_its_disk(
+    files: SimulatedFiles, made_anew: Callable[[SimulatedFiles], LogTable]
+) -> None:
+    """It counts when the disk is back, even if nothing of it was flushed; what lies on that disk is put aside."""
+    table = made_anew(files)
+    end_offset = table.stores[LOGS[0]].log_end_offset
+    table.abandon()
+    files.fault = None
+    for _ in range(2):
+        again = opened(files, *DISKS)
+        assert again.stores[LOGS[0]].log_end_offset == end_offset
+        assert [name for name in files.names(DISKS[0]) if name.startswith(f"{LOGS[0]}")] == [f"{LOGS[0]}.1-damaged"]
+        after_crash(files, again)
+
+
+def test_disk_that_is_back_and_cannot_put_a_log_aside_has_failed(files: SimulatedFiles) -> None:
+    """The log that counts is there all the same."""
+    deleted_and_created(files).abandon()
+    files.fault = lambda call, at: (
+        OSError(5, "Input/output error") if (call, at.parent) == ("rename", DISKS[0]) else None
+    )
+    again = opened(files, *DISKS)
+    assert again.recovered[LOGS[0]].topic_id == 8
+    assert damage(again).keys() == {LOGS[2]}
+
+
+def test_log_in_two_directories_is_refused(files: SimulatedFiles) -> None:
+    """Where nobody can say which of them is the log: one sentence names both."""
+    after_crash(files, written(files))
+    files.remove(PLACES)
+    table = opened(files, DISKS[1])
+    table.perform(fx.ReplaceLog(topic_partition=LOGS[0], topic_id=TOPIC))
+    append(table.stores[LOGS[0]])
+    table.abandon()
+    with pytest.raises(StorageError, match=r"orders-0 lies in /disk1 and in /disk2: move one of the two folders away"):
         opened(files, *DISKS)
 
 

@@ -281,3 +281,23 @@ def test_what_recovery_reports_may_not_be_cut_later() -> None:
     reopen_log(files, SMALL)
     files.crash()
     assert files.content(RECOVERY_POINTS) == b"0\n1\nlog 0 5\n"
+
+
+def test_offset_index_with_a_flipped_bit_is_rebuilt() -> None:
+    """Behind a clean stop as well: it is derived, and the log that it leads into is as sound as before."""
+    files = formatted()
+    directory, log, _ = open_log(files, SMALL)
+    append(log, count=12)
+    log.store_epochs(entries((1, 0)))
+    close(directory, log)
+    index = FIRST_SEGMENT.with_suffix(".index")
+    right, segment = files.content(index), files.content(FIRST_SEGMENT)
+    assert len(right) >= 16
+    for position in range(len(right)):
+        flip(files, index, position)
+        directory, log, recovered = open_log(files, SMALL)
+        assert recovered.log_end_offset == 12
+        count = len(segment) // BATCH_BYTES
+        assert b"".join(log.read(Offset(at), Offset(at + 1), 1) for at in range(count)) == segment
+        close(directory, log)
+        assert files.content(index) == right

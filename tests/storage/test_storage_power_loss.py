@@ -100,6 +100,20 @@ def test_power_loss_keeps_every_promise(seed: int) -> None:
         history.run(steps=40)
 
 
+@pytest.mark.parametrize("before", range(1, 12))
+def test_a_flush_holds_what_has_begun_a_new_segment(before: int) -> None:
+    """What is flushed after so many flushed batches is there after a power loss, if it stands in a new file as well."""
+    files = formatted()
+    _, log, _ = open_log(files, CONFIG)
+    append(log, count=before)
+    log.flush()
+    append(log, count=1)
+    log.flush()
+    files.crash(None)
+    _, recovered = reopen_log(files, CONFIG)
+    assert recovered.log_end_offset == before + 1
+
+
 def truncate_interrupted(step: int, chance: random.Random | None) -> tuple[SimulatedFiles, bool]:
     """Lose the power before the given operation of a truncation to 3 of 12 flushed batches; tell if it returned."""
     files = formatted()

@@ -14,6 +14,7 @@ from replica.storage.time_index import TimeIndex
 from tests.storage.disks import flip
 
 PATH = Path("/00000000000000000100.timeindex")
+OFFSETS = b"what the offset index has in its file"
 
 intervals = st.lists(st.lists(st.integers(-3, 30), max_size=4), min_size=1, max_size=40)
 """The timestamps of the batches in each interval; the last one is open."""
@@ -70,62 +71,63 @@ def test_truncate_forgets_what_is_cut(shape: list[list[int]], data: st.DataObjec
 def test_store_and_load(shape: list[list[int]]) -> None:
     """An index loaded from its file, after a power loss, answers as the stored one once the last batches are noted."""
     files = SimulatedFiles()
-    indexed(shape).store(files, PATH)
+    indexed(shape).store(files, PATH, OFFSETS)
     files.crash()
     loaded = TimeIndex()
-    assert loaded.load(files, PATH, count=len(shape) - 1)
+    assert loaded.load(files, PATH, count=len(shape) - 1, offset_index=OFFSETS)
     for timestamp_ms in shape[-1]:
         loaded.note(timestamp_ms)
     check_lookups(loaded, shape)
 
 
 def test_the_file_has_eight_bytes_an_entry() -> None:
-    """Big-endian, behind a version and a checksum."""
+    """Big-endian, behind a version and the checksum of both files."""
     files = SimulatedFiles()
-    indexed([[7, 5], [-1], [9]]).store(files, PATH)
-    assert files.content(PATH) == bytes.fromhex("0001 415fadbd 0000000000000007 ffffffffffffffff")
+    indexed([[7, 5], [-1], [9]]).store(files, PATH, OFFSETS)
+    assert files.content(PATH) == bytes.fromhex("0002 fff95d7d 0000000000000007 ffffffffffffffff")
 
 
 def test_an_index_without_entries_has_no_file() -> None:
     """A segment that is shorter than an interval is read when it is opened."""
     files = SimulatedFiles()
-    indexed([[7]]).store(files, PATH)
+    indexed([[7]]).store(files, PATH, OFFSETS)
     assert not files.exists(PATH)
-    assert TimeIndex().load(files, PATH, count=0)
-    assert not TimeIndex().load(files, PATH, count=1)
+    assert TimeIndex().load(files, PATH, count=0, offset_index=OFFSETS)
+    assert not TimeIndex().load(files, PATH, count=1, offset_index=OFFSETS)
 
 
 def test_an_unchanged_index_is_not_written_again() -> None:
     """Storing twice costs one write; a new entry makes the next store a write again, what is in no entry does not."""
     files = SimulatedFiles()
     index = indexed([[7], []])
-    index.store(files, PATH)
+    index.store(files, PATH, OFFSETS)
     before = files.operations
     index.note(9)
-    index.store(files, PATH)
+    index.store(files, PATH, OFFSETS)
     assert files.operations == before
     index.begin_interval()
-    index.store(files, PATH)
+    index.store(files, PATH, OFFSETS)
     assert len(files.content(PATH)) == 22
     index.truncate(1, 9)
-    index.store(files, PATH)
+    index.store(files, PATH, OFFSETS)
     assert len(files.content(PATH)) == 14
 
 
 @pytest.mark.parametrize("position", range(22))
 def test_an_index_with_a_flipped_bit_is_not_used(position: int) -> None:
-    """Retention deletes by it: a segment must not become old by a bit."""
+    """Retention deletes by it: a segment must not become old by a bit; and it seals the offset index as well."""
     files = SimulatedFiles()
-    indexed([[7], [8], []]).store(files, PATH)
+    indexed([[7], [8], []]).store(files, PATH, OFFSETS)
+    assert not TimeIndex().load(files, PATH, count=2, offset_index=OFFSETS[1:])
     flip(files, PATH, position)
-    assert not TimeIndex().load(files, PATH, count=2)
+    assert not TimeIndex().load(files, PATH, count=2, offset_index=OFFSETS)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_index_of_another_length_is_not_used(count: int) -> None:
     """It has an entry for each of the offset index, or it is rebuilt."""
     files = SimulatedFiles()
-    indexed([[7], [8], []]).store(files, PATH)
+    indexed([[7], [8], []]).store(files, PATH, OFFSETS)
     index = TimeIndex()
-    assert not index.load(files, PATH, count=count)
+    assert not index.load(files, PATH, count=count, offset_index=OFFSETS)
     assert (len(index), index.max_timestamp_ms) == (0, EVER)

@@ -12,7 +12,8 @@ Source: Kafka ``BrokerMetadataPublisher``, ``ReplicaManager.applyDelta``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -92,6 +93,9 @@ class Hosting:
         self._recovered = dict(recovered)
         """Logs that were found on disk and that no metadata has claimed yet."""
         self._told: dict[TopicPartition, Told] = {}
+        """What each was told; who was told last is the last one."""
+        self.tellings = 0
+        """How often a partition was told something."""
         self._untold: dict[TopicPartition, None] = {}
         """The partitions of which the image says something that they were not told yet, in its order."""
         self._image = MetadataImage()
@@ -126,6 +130,10 @@ class Hosting:
             del self._recovered[name]  # A topic that was deleted while this broker was away.
             self._emit(DeleteLog(topic_partition=name))
         return gone
+
+    def told_since(self, tellings: int) -> Sequence[TopicPartition]:
+        """Name the partitions that were told something since there were so many ``tellings``, the first first."""
+        return tuple(islice(reversed(self._told), self.tellings - tellings))[::-1]
 
     def configure(self, config: BrokerConfig, now_ms: int) -> None:
         """Let all partitions, and those that come, go by other settings."""
@@ -265,6 +273,7 @@ class Hosting:
         self._emit(ReplaceLog(topic_partition=name, topic_id=offline.topic_id))
         self.partitions[name] = self._partition(name, _empty_log(offline.topic_id))
         told = self._told[name]
+        self._note_told(name, told)
         self.partitions[name].apply_metadata(told.registration, told.brokers, told.topic, now_ms)
 
     # --- what a partition is told -----------------------------------------------------------------------------------
@@ -278,7 +287,7 @@ class Hosting:
         )
         if self._told.get(name) == told:
             return False
-        self._told[name] = told
+        self._note_told(name, told)
         found = self._recovered.get(name)
         if found is not None and found.damage is not None:
             del self._recovered[name]
@@ -291,6 +300,11 @@ class Hosting:
             self.partitions[name] = self._create(name, topic)
         self.partitions[name].apply_metadata(told.registration, told.brokers, told.topic, now_ms)
         return True
+
+    def _note_told(self, name: TopicPartition, told: Told) -> None:
+        self._told.pop(name, None)
+        self._told[name] = told
+        self.tellings += 1
 
     def _create(self, name: TopicPartition, topic: TopicImage) -> Partition:
         recovered = self._recovered.pop(name, None)

@@ -28,9 +28,8 @@ from replica.ids import ReplicaId, TopicPartition
 
 
 def _change_all(c: ControllerState, concerns: Callable[[PartitionRegistration], bool], wanted: Wanted) -> None:
-    """Change every partition that is concerned. The image changes meanwhile, so they are listed first."""
-    for topic_partition in [name for name, registration in c.image.partitions() if concerns(registration)]:
-        c.maybe_change(topic_partition, wanted)
+    """Change every partition that is concerned."""
+    c.change_all((name for name, registration in c.image.partitions() if concerns(registration)), wanted)
 
 
 class Lost(StrEnum):
@@ -104,9 +103,9 @@ def elect_with(c: ControllerState, broker_id: ReplicaId) -> None:
 
 def elect_for_topic(c: ControllerState, topic: str) -> None:
     """Look for leaders where a topic has none."""
-    for partition, registration in c.image.topics[topic].partitions.items():
-        if registration.leader_id is None:
-            c.maybe_change(TopicPartition(topic, partition), Wanted())
+    partitions = c.image.topics[topic].partitions.items()
+    leaderless = (number for number, registration in partitions if registration.leader_id is None)
+    c.change_all((TopicPartition(topic, number) for number in leaderless), Wanted())
 
 
 def on_elect_leader(c: ControllerState, request: ElectLeaderRequest, _now_ms: int) -> ElectLeaderResponse:

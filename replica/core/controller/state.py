@@ -10,6 +10,8 @@ Source: Kafka ``ReplicationControlManager``, ``ClusterControlManager``, ``Broker
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from operator import attrgetter
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -171,22 +173,31 @@ class ControllerState:
 
     def maybe_change(self, topic_partition: TopicPartition, wanted: Wanted) -> PartitionRegistration:
         """Change a partition as far as the rules allow, and write that down if anything comes of it."""
-        topic = self.image.topics[topic_partition.topic]
-        before = topic.partitions[topic_partition.partition]
-        config = self.topic_config(topic)
-        after = changed(
-            before,
-            wanted,
-            Circumstances(
-                active=self.electable(topic.topic_id, topic_partition.partition),
-                min_insync_replicas=config.min_insync_replicas,
-                elr_enable=self.config.elr_enable,
-                unclean_allowed=config.unclean_leader_election_enable,
-            ),
-            self.rules,
-        )
-        if after != before:
-            self.append(
-                PartitionRecord(topic_id=topic.topic_id, partition=topic_partition.partition, registration=after)
-            )
-        return after
+        self.change_all((topic_partition,), wanted)
+        return self.image.topics[topic_partition.topic].partitions[topic_partition.partition]
+
+    def change_all(self, topic_partitions: Iterable[TopicPartition], wanted: Wanted) -> None:
+        """Change each partition, of which none is named twice; all that comes of it is written down at once.
+
+        There may be thousands, and the image would be made anew for each: none follows from what another becomes.
+        """
+        records: list[MetadataRecord] = []
+        for name, of_topic in groupby(topic_partitions, key=attrgetter("topic")):
+            topic = self.image.topics[name]
+            config = self.topic_config(topic)
+            for _, partition in of_topic:
+                before = topic.partitions[partition]
+                after = changed(
+                    before,
+                    wanted,
+                    Circumstances(
+                        active=self.electable(topic.topic_id, partition),
+                        min_insync_replicas=config.min_insync_replicas,
+                        elr_enable=self.config.elr_enable,
+                        unclean_allowed=config.unclean_leader_election_enable,
+                    ),
+                    self.rules,
+                )
+                if after != before:
+                    records.append(PartitionRecord(topic_id=topic.topic_id, partition=partition, registration=after))
+        self.append(*records)

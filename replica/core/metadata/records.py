@@ -94,7 +94,14 @@ class PartitionRegistration(Struct, frozen=True, kw_only=True):
     @property
     def waits_for_operator(self) -> bool:
         """Whether nobody leads, and no return of any broker changes that: no replica is known to have everything."""
-        return self.leader_id is None and not self.isr and not self.elr and self.last_known_leader is None
+        return self.leader_id is None and not self.may_lead
+
+    @property
+    def may_lead(self) -> frozenset[ReplicaId]:
+        """Those that are known to have everything: the ISR and the ELR, or else who led last."""
+        if not self.isr and not self.elr and self.last_known_leader is not None:
+            return frozenset((self.last_known_leader,))
+        return frozenset((*self.isr, *self.elr))
 
     @property
     def is_reassigned(self) -> bool:

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from replica.core import effects as fx
-from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.partition import Partition
 from replica.errors import ErrorCode
@@ -116,7 +115,7 @@ def test_a_write_pays_for_its_own_partition_in_a_parked_fetch(bench: BrokerBench
     """While a fetch has to wait on, only what has changed is looked at, however many partitions it names."""
     bench.fetch(1, wants(A, B, C, min_bytes=10_000))
     looked = LookedAt(bench.broker.partitions)
-    bench.broker._server._partitions = looked
+    bench.broker.server._partitions = looked
     append(bench, A)
     assert answered(bench) == {}
     assert set(looked.names) == {A}
@@ -128,7 +127,7 @@ def test_consumers_that_wait_are_looked_at_when_they_can_see_something_new(bench
         bench.fetch(call_id, wants(A, min_bytes=10_000))
     append(bench, A)
     looked = LookedAt(bench.broker.partitions)
-    bench.broker._server._partitions = looked
+    bench.broker.server._partitions = looked
     bench.produce(A)
     assert looked.names == [A], "what consumers can see of it, for all of them"
     looked.names.clear()
@@ -287,7 +286,9 @@ def test_parked_fetch_is_answered_when_the_log_is_cut(
         topic_partition=name, error=ErrorCode.NONE, diverging_epoch=EpochEndOffset(Epoch(0), Offset(1))
     )
     bench.answer(m.FetchRequest, m.FetchResponse(partitions=(parted,)))
-    bench.broker.on_storage(ev.BatchFound(topic_partition=name, offset=Offset(1), base_offset=Offset(1)), bench.now_ms)
+    partition = bench.broker.touch(name)
+    assert partition is not None
+    partition.on_batch_found(Offset(1), Offset(1))
     bench.settle()
 
     (reply,) = bench.made(fx.Reply)

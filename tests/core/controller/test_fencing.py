@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
+from replica.core.metadata.image import MetadataImage
 from replica.core.metadata.records import PartitionRecord
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset, ReplicaId
@@ -127,6 +131,27 @@ def test_remove_leaderships(config: ControllerConfig) -> None:
     assert [bench.partition(number).isr for number in range(4)] == [(1, 3), (3, 1), (3, 1), (0, 3)]
     assert [bench.partition(number).leader_epoch for number in range(4)] == [0, 1, 0, 0]
     assert [bench.partition(number).partition_epoch for number in range(4)] == [1, 1, 1, 1]
+
+
+def test_what_many_partitions_become_is_written_down_at_once() -> None:
+    """However many partitions a broker leaves, their topic is made anew once: each time costs as many as it has."""
+    bench = Bench()
+    bench.start(1, 2, 3)
+    bench.create(*[(1, 2, 3)] * 20)
+    before, made = sys.getprofile(), 0
+
+    def count(frame: FrameType, what: str, _argument: object) -> None:
+        nonlocal made
+        made += what == "call" and frame.f_code is MetadataImage._with_partitions.__code__
+
+    sys.setprofile(count)
+    try:
+        bench.silence(1)
+    finally:
+        sys.setprofile(before)
+    assert {bench.partition(number).leader_id for number in range(20)} == {2}
+    by_controller = by_replay = 1
+    assert made == by_controller + by_replay
 
 
 def test_fence_multiple_brokers() -> None:

@@ -132,22 +132,22 @@ LOGS: tuple[Decoder, ...] = tuple(
         ("segment-torn", _segment(2, _unclean(0)), _right(2, LOG_SUFFIX), reseal, ()),
         ("segment-flushed", _segment(0, _unclean(12)), _right(0, LOG_SUFFIX), reseal, (StorageError,)),
         ("segment-closed", _segment(2, {}), _right(2, LOG_SUFFIX), reseal, (StorageError,)),
-        ("offset-index", lambda content: {_name(0, ".index"): content}, _right(0, ".index"), None, (StorageError,)),
+        ("offset-index", lambda content: {_name(0, ".index"): content}, _right(0, ".index"), None, ()),
         (
             "time-index",
             lambda content: {_name(0, ".timeindex"): content},
             _right(0, ".timeindex"),
-            lambda content, _: _seal_behind(content, 2),
+            lambda content, _: _seal_behind(content, 2, _closed()[_name(0, ".index")]),
             (),
         ),
     )
 )
 
 
-def _seal_behind(content: bytearray, at: int) -> None:
-    """Let the checksum that stands there be that of all that follows."""
+def _seal_behind(content: bytearray, at: int, before: bytes = b"") -> None:
+    """Let the checksum that stands there be that of ``before`` and all that follows."""
     if len(content) >= at + 4:
-        content[at : at + 4] = checksum(bytes(content[at + 4 :])).to_bytes(4, "big")
+        content[at : at + 4] = checksum(before + bytes(content[at + 4 :])).to_bytes(4, "big")
 
 
 # --- one segment ----------------------------------------------------------------------------------------------------
