@@ -9,7 +9,7 @@ run, ``rare`` is the table of what seldom happens and ``census`` counts it, ``re
 through the phases to the verdict, and ``not_promised`` says what of all that was found a world may lose. Files that
 begin with ``cluster``, ``partition`` or ``group`` are for worlds of that kind, and ``group_invariants`` knows what
 state machines must be like. Who votes may change in worlds of groups: ``voter_administrator`` has that done,
-``voter_book`` knows what logs say of it, ``voter_habits`` watches leaders.
+``voter_book`` knows what logs say of it, ``partition_habits`` watches leaders.
 
 Around one run: ``trace`` tells its story; ``corpus`` makes it a row and its history rows, ``sweep`` runs many side by
 side and ``on_spark`` on a cluster, ``tally`` sums them up, ``conviction`` measures how soon wrong protocols are found

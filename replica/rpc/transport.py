@@ -17,12 +17,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import grpc
 import grpc.aio
 
-from replica.core.messages import ProduceRequest, ProduceRequests, Request
+from replica.core.messages import ProduceRequest, ProduceRequests, ProduceResponses, Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
@@ -181,6 +181,12 @@ class GrpcTransport:
         )
         self._closing: set[asyncio.Task[None]] = set()
         self._writes: dict[ReplicaId, Gathering] = {}
+
+    @overload
+    async def call(self, replica_id: ReplicaId, request: ProduceRequests, timeout_ms: int) -> ProduceResponses: ...
+
+    @overload
+    async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response: ...
 
     async def call(self, replica_id: ReplicaId, request: Request | ProduceRequests, timeout_ms: int) -> Any:
         """Send one request and return its answer; raises NotAppliedError or TransportError within ``timeout_ms``.
