@@ -34,7 +34,7 @@ from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
-from nemesis.linearizability.register_columns import COLUMNS, RegisterColumns, columns_of
+from nemesis.linearizability.register_events import COLUMNS, RegisterColumns, columns_of
 
 KIB = 1024
 TIMES = 3

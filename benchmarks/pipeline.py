@@ -31,7 +31,7 @@ from nemesis.pipeline.corpora.engine import judge_store
 from nemesis.pipeline.corpora.results import Results
 from nemesis.pipeline.corpora.schemas import OPERATION_ROWS
 from nemesis.pipeline.corpora.store import OperationWriter
-from nemesis.pipeline.java import java_available
+from nemesis.pipeline.session import java_available
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 EACH = 100

@@ -15,7 +15,7 @@ from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_probe import TRIALS, probed
 from nemesis.errors import UnsupportedError
 from nemesis.faults.catalogue import FAULTS
-from nemesis.pipeline.java import java_available
+from nemesis.pipeline.session import java_available
 from nemesis.systems.catalogue import SYSTEMS, missing
 
 NODES = 3

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from nemesis.cluster.closing import closed_by, side_by_side
-from nemesis.cluster.deaths import DIED
+from nemesis.cluster.host import DIED
 from nemesis.cluster.key_value_client import SMALL_SNAPSHOT_RECORD_BYTES
 from nemesis.cluster.kinds import ClusterKind
 from nemesis.cluster.replica_options import ReplicaOptions
@@ -41,8 +41,7 @@ from nemesis.schedules.schedule import Schedule
 from nemesis.systems.catalogue import HIGHWATER, new_system, offer_of
 from nemesis.systems.offer import Offered
 from nemesis.workload.catalogue import USUAL
-from nemesis.workload.ending import ReportWriter, dump_all, wait_converged
-from nemesis.workload.sampler import sample_high_watermarks
+from nemesis.workload.ending import ReportWriter, dump_all, sample_high_watermarks, wait_converged
 from nemesis.workload.workload import KEYS_DEFAULT, Setup, Workload
 
 WEAK_ACKS = {"1": 1, "0": 0}

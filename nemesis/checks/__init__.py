@@ -10,7 +10,7 @@ not see), ``real_time`` (later stands later), ``sequences`` (a producer's batche
 has it all), ``evidence`` (all of it is there to be looked at), ``objects`` (declared here, judged elsewhere) ->
 ``unclean_elections`` (why, or where, where that is known) -> ``anomalies`` (rows) -> ``registry`` (all checks) ->
 ``run_checks`` (all checks over all topic-partitions of a call; of transactions also ``cycles``, which crosses them: by
-``precedence``, what stands before what, and ``components``, where such a graph has circles) -> ``promises`` (what
+``precedence``, what stands before what, and where such a graph has circles) -> ``promises`` (what
 became of each) -> ``verdict``.
 
 Every check is a pure function of numpy arrays, so that Spark and a single process call the same ones. Nothing here
@@ -35,32 +35,3 @@ from nemesis.checks.schemas import (
 )
 from nemesis.checks.verdict import Decision, RunCounts, decide, faults_bit
 from nemesis.verdict import Verdict
-
-__all__ = [
-    "ANOMALY_SCHEMA",
-    "BY_NAME",
-    "CHECKS",
-    "COVERAGE_SCHEMA",
-    "LOG_BATCH_SCHEMA",
-    "LOG_CHECKS",
-    "MICRO_OPERATION_SCHEMA",
-    "OPERATION_SCHEMA",
-    "RUN_EVENT_SCHEMA",
-    "Anomaly",
-    "Check",
-    "CheckOptions",
-    "Checked",
-    "Coverage",
-    "Decision",
-    "Findings",
-    "Found",
-    "Kept",
-    "LogCheck",
-    "RunCounts",
-    "Severity",
-    "Verdict",
-    "decide",
-    "faults_bit",
-    "judge_partitions",
-    "judge_transactions",
-]

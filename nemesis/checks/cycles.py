@@ -20,9 +20,8 @@ import numpy as np
 
 from nemesis.checks.anomalies import LISTED_MAX, Anomaly
 from nemesis.checks.check import Check, Coverage
-from nemesis.checks.components import Graph, components, way
 from nemesis.checks.partition import Partition
-from nemesis.checks.precedence import Edge, Kind, Precedence, graph_of, precedence_of
+from nemesis.checks.precedence import Edge, Graph, Kind, Precedence, components, graph_of, precedence_of, way
 from nemesis.checks.schemas import Severity
 
 Circle = tuple[Edge, ...]

@@ -2,12 +2,15 @@
 
 Owns the reading of ``test.json`` and ``results.json`` for those who tell others of a run, and the order in which
 anomalies are told: worst first. Judges nothing.
+
+What stays of a run that was valid: enough to judge it again, not what only an accused needs.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,3 +129,17 @@ def _worst_first(anomalies: Sequence[Mapping[str, Any]], reasons: Sequence[str])
 def worst(verdicts: Sequence[str]) -> str:
     """The verdict on all: a violation outweighs what is unknown, and that outweighs what is valid."""
     return max(verdicts, key=VERDICTS.index, default=UNKNOWN)
+
+
+DROPPED = ("nodes", "report.html")
+"""The replicas' data and log files, and a page of some megabytes that ``nemesis check`` writes again."""
+
+
+def make_small(folder: Path) -> None:
+    """Drop what takes the most room; what is recorded and how it was judged stays."""
+    for name in DROPPED:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

@@ -138,7 +138,7 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
     _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
     if options.html is not None:
         with _page(options.html) as target:
-            from nemesis.report.conviction_page import write_conviction_page
+            from nemesis.report.conviction import write_conviction_page
 
             recorded = model.partition(history.operations())
             write_conviction_page(target, history.path.name, model, judgements, recorded)
@@ -181,9 +181,9 @@ def _judged(path: Path, options: FileOptions) -> tuple[ReadHistory, Model, Seque
     from nemesis.formats.reading import read_history_file
     from nemesis.formats.recognise import Format
     from nemesis.linearizability.evidence import EVIDENCE_MAX
-    from nemesis.linearizability.fitting import check_fits
     from nemesis.linearizability.judgement import Budget
     from nemesis.linearizability.kernel import judge
+    from nemesis.linearizability.model import check_fits
 
     history = read_history_file(
         path,

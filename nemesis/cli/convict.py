@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nemesis.cli.exit import Exit
-from nemesis.cli.sim_progress import sweep_shown
+from nemesis.cli.progress import sweep_shown
 from nemesis.cli.words import time_limit, variant_name
 from nemesis.variants.catalogue import BUILT
 from replica.cli.help import example

@@ -64,8 +64,8 @@ def _check_is_on_logs(folder: Path) -> None:
 
 
 def _export_tables(folder: Path, target: Path) -> None:
-    from nemesis.history.json_lines import export_jsonl
     from nemesis.history.schemas import Kind
+    from nemesis.history.tables import export_jsonl
 
     for kind in Kind:
         path = target / f"{kind}.jsonl"

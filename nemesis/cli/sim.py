@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nemesis.cli.exit import VERDICT_EXITS, Exit, UnsupportedError
-from nemesis.cli.sim_progress import described, sweep_shown
+from nemesis.cli.progress import sweep_described, sweep_shown
 from nemesis.cli.verdicts import write_document
 from nemesis.cli.words import time_limit, variant_name
 from nemesis.variants.catalogue import BUILT
@@ -194,7 +194,7 @@ def _swept(sweep: Sweep, *, is_told: bool) -> tuple[Tally, bool]:
                 tally.add(row)
                 if is_told:
                     _tell_seed(row)
-                show(described(tally, time.monotonic() - begun_s))
+                show(sweep_described(tally, time.monotonic() - begun_s))
                 if tally.endings["invalid"] == sweep.stop_after:
                     break
     except KeyboardInterrupt:

@@ -65,7 +65,6 @@ class ReplicaCertificates:
         await off_loop(self._renew)
 
     async def forget(self) -> None:
-        """Let nobody believe the old authority any more."""
         await off_loop(self._believe, self._authority)
 
     async def shown(self, nodes: Iterable[int]) -> Mapping[int, bool]:

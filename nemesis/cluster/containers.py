@@ -14,13 +14,12 @@ from pathlib import Path
 
 from nemesis.cluster.closing import closed_by
 from nemesis.cluster.containers_engine import Engine, find_engine
-from nemesis.cluster.containers_kernel import lacked_by_containers
-from nemesis.cluster.containers_network import ContainerNetwork
+from nemesis.cluster.containers_network import ContainerNetwork, lacked_by_containers
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.netns_links import KernelLinks
 from nemesis.cluster.off_loop import off_loop
-from nemesis.cluster.processes_by_node import ProcessesByNode
+from nemesis.cluster.processes import ProcessesByNode
 from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CONTROL
 from nemesis.faults.needs import Need

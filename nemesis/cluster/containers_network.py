@@ -4,20 +4,33 @@ Owns the networks and the *holders*: one container for each node that does nothi
 the containers of the node's processes join one after the other. So addresses and rules survive the process, as those of
 a machine do. Over the service network nodes and clients reach each other; over the control network the harness looks,
 and no fault touches that. Source: pods and their sandboxes in Kubernetes.
+
+What the kernel is told about the network of containers, entered from the machine itself.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from nemesis.cluster.containers_engine import Engine, EngineError
-from nemesis.cluster.containers_kernel import ContainerKernel, why_not_entered
-from nemesis.cluster.netns_links import KernelLinks
+from nemesis.cluster.netns_links import WHY_PROXIES_ONLY, KernelLinks, lacked_by_kernel
+from nemesis.cluster.netns_tools import (
+    Shaped,
+    ToolError,
+    filter_script,
+    reset_words,
+    run_tool,
+    shape_script,
+    tool,
+    unshape_words,
+)
 from nemesis.errors import NodeFailedError
 from nemesis.faults.links import CLIENTS
+from nemesis.faults.needs import IMPAIRED_LINKS, IN_SIMULATOR_ONLY, Need
 from nemesis.reaper import LABEL
 
 NETS = tuple(f"10.79.{number}" for number in range(256))
@@ -95,3 +108,75 @@ class ContainerNetwork:
             return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise NodeFailedError(f"the network of node {node} cannot be entered: {error}") from error
+
+
+def why_not_entered() -> str | None:
+    """Why no container's network can be entered from here; absent if it can."""
+    if sys.platform != "linux":
+        return "the networks of containers can be entered on Linux only"
+    if os.geteuid() != 0:
+        return "entering the network of a container takes root"
+    try:
+        for name in ("nsenter", "nft", "tc", "ss", "ip"):
+            tool(name)
+    except ToolError as error:
+        return str(error)
+    return None
+
+
+def lacked_by_containers(need: Need) -> str | None:
+    """Why containers cannot be struck by what needs this; absent if they can.
+
+    Processes can be broken by whoever may use the engine, links by root alone, disks not at all.
+    """
+    match need:
+        case Need.STANDING_STILL:
+            return "the first process of a container cannot stand still: signals that it sends itself do not reach it"
+        case Need.DISKS:
+            return "what a container writes belongs to its own users: disks are broken where nodes are processes"
+        case Need.SIMULATOR:
+            return IN_SIMULATOR_ONLY
+        case Need.CUTS:
+            return why_not_entered()
+        case Need.CONVERSATIONS:
+            return WHY_PROXIES_ONLY
+        case _:
+            return (why_not_entered() or lacked_by_kernel(need)) if need in IMPAIRED_LINKS else None
+
+
+class ContainerKernel:
+    """The ``Kernel`` of ``KernelLinks``: ``namespaces`` are those of nodes, ``services`` the address of each end."""
+
+    def __init__(self, namespaces: Mapping[int, int], services: Mapping[int, str]) -> None:
+        self._namespaces = namespaces
+        self._services = services
+
+    def filter(self, end: int, rules: tuple[str, ...]) -> None:
+        """Let these rules decide on what comes in at a node; or on what goes out from every node, for the clients."""
+        if end == CLIENTS:
+            for node in self._namespaces:
+                self._tell(node, "nft", "-f", "-", script=filter_script(rules, hook="output"))
+        else:
+            self._tell(end, "nft", "-f", "-", script=filter_script(rules))
+
+    def shape(self, end: int, shaped: tuple[Shaped, ...]) -> None:
+        """Let what goes out from a node, or by the engine's bridge from the clients, be shaped so."""
+        device = self._device(end)
+        with suppress(NodeFailedError):  # There is nothing to take away at first.
+            self._tell(end, *unshape_words(device))
+        if shaped:
+            self._tell(end, "tc", "-batch", "-", script=shape_script(device, shaped))
+
+    def reset(self, source: int, destination: str) -> int:
+        """Reset what is dialled from a node, or by clients, to an address."""
+        return len(self._tell(source, *reset_words(destination)).splitlines())
+
+    def _device(self, end: int) -> str:
+        """The interface that has the end's service address: of the clients, the bridge."""
+        return self._tell(end, "ip", "-oneline", "addr", "show", "to", self._services[end]).split()[1]
+
+    def _tell(self, end: int, *words: str, script: str = "") -> str:
+        try:
+            return run_tool(words, script, namespace=None if end == CLIENTS else self._namespaces[end])
+        except ToolError as error:
+            raise NodeFailedError(f"the links of node {end} cannot be cut or healed: {error}") from error

@@ -117,12 +117,10 @@ class ReplicaDisks:
         return str(told[-1]) if told else None
 
     def hinder(self, node: int, key: int, hindrance: Hindrance) -> None:
-        """Hinder the disk until it is relieved of this key; also for later processes."""
         self._hindered[node][key] = hindrance
         self._tell(node)
 
     def relieve(self, node: int, key: int) -> None:
-        """Take back what was done by this key."""
         self._hindered[node].pop(key, None)
         self._tell(node)
 

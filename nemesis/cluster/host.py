@@ -2,16 +2,23 @@
 
 Owns the words only. A host knows no system: it runs one process for each node, whatever that is, says who reaches whom
 at which address, and cuts links. Which faults it cannot do it says before anything is started.
+
+When a node's process ends and nobody here has brought that about, this says which of two it is: a process that ends by
+itself, by an exit code or a signal of its own making, *died*. SIGKILL comes from outside only: from the kernel, which
+wants memory, or from somebody else; so that says nothing of the node.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from nemesis.cluster.system import Report
 from nemesis.faults.breakable import SystemLinks
 from nemesis.faults.needs import Need
+from nemesis.history import KILLED_FROM_OUTSIDE
 
 SERVICE_PORT = 9092
 """Where a node serves if it has one port only."""
@@ -130,3 +137,16 @@ class LimitsMemory(Protocol):
 
     async def killed_by_limit(self, node: int) -> bool:
         """Whether the node's last process was killed because of a limit that was set while it ran."""
+
+
+DIED = "died"
+
+
+def death_of(host: Host, node: int) -> Report | None:
+    """How the node's last process has ended, if nobody here had ended it."""
+    if not host.died(node):
+        return None
+    killed_ns = host.killed_ns(node)
+    if killed_ns is not None:
+        return Report(node=node, monotonic_ns=killed_ns, event=KILLED_FROM_OUTSIDE, detail="SIGKILL")
+    return Report(node=node, monotonic_ns=time.monotonic_ns(), event=DIED, detail=f"exit code {host.exit_code(node)}")

@@ -7,6 +7,10 @@ While a way is closed nothing is read from the sender beyond one chunk and async
 written, and neither the end nor the breaking of a connection is passed on; a new connection is accepted and hangs. When
 the way opens again, what was held is delivered late but in order, as a network that retransmits would: nothing is lost
 from the middle of a stream. A refusing link aborts (RST) its connections and every new one.
+
+Where the answers are in the bytes of one connection: of HTTP/2, or of any protocol in which one asks first.
+
+Second connections to a destination, on which all that a source says is said again, and nobody hears the answers.
 """
 
 from __future__ import annotations
@@ -14,16 +18,78 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from nemesis.cluster.conversations import Conversation
-from nemesis.cluster.copies import Copies, Copy
 from nemesis.cluster.holds import CHUNK_BYTES
 from nemesis.cluster.ways import Way, pump
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_HEADER_BYTES = 9
+_DATA, _HEADERS = 0, 1
+
+
+class Conversation:
+    """Listens to both sides of one connection, from its beginning."""
+
+    def __init__(self) -> None:
+        self._began = b""
+        self._asks = _Frames()
+        self._answers = _Frames()
+        self._asked: set[int] = set()
+        """The streams on which something was asked that no answer to has begun."""
+
+    def on_asked(self, chunk: bytes) -> None:
+        """The source said this."""
+        preface = chunk[: len(PREFACE) - len(self._began)]
+        self._began += preface
+        if PREFACE.startswith(self._began):
+            self._asked.update(stream for _, stream in self._asks.begun(chunk[len(preface) :]))
+
+    def on_answered(self, chunk: bytes) -> list[int]:
+        """The destination said this: where in it answers begin, each of them told once.
+
+        Without HTTP/2 there is one answer in each chunk, once something was asked.
+        """
+        if not PREFACE.startswith(self._began):
+            return [0]
+        starts = []
+        for start, stream in self._answers.begun(chunk):
+            if stream in self._asked:
+                self._asked.discard(stream)
+                starts.append(start)
+        return starts
+
+
+class _Frames:
+    """The frames of one side, which chunks cut anywhere."""
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._bytes_left = 0
+
+    def begun(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        """Frames of headers and data in a chunk: where each begins, at 0 if that has gone already, and its stream."""
+        position = 0
+        while position < len(chunk):
+            if self._bytes_left:
+                passed = min(self._bytes_left, len(chunk) - position)
+                self._bytes_left -= passed
+                position += passed
+                continue
+            start = position - len(self._header)
+            taken = chunk[position : position + _HEADER_BYTES - len(self._header)]
+            self._header += taken
+            position += len(taken)
+            if len(self._header) == _HEADER_BYTES:
+                if self._header[3] in (_DATA, _HEADERS):
+                    yield max(0, start), int.from_bytes(self._header[5:], "big")
+                self._bytes_left = int.from_bytes(self._header[:3], "big")
+                self._header = b""
+
 
 CONNECTIONS_MAX = 1024
 LOOPBACK = "127.0.0.1"
@@ -193,3 +259,93 @@ async def _close(*writers: asyncio.StreamWriter) -> None:
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
+
+
+COPIED_BYTES_MAX = 1 << 20
+"""A conversation is copied so far; what is said later is not said again."""
+COPIES_MAX = 64
+"""So many copies of one fault live on a link; then the eldest is ended."""
+_DISCARDED_BYTES = 1 << 16
+
+
+class Copy:
+    """One conversation, said again to ``host:port``, each byte ``delay_s`` later. Lives until ``end``.
+
+    While ``way`` is closed nothing is said.
+    """
+
+    def __init__(self, host: str, port: int, way: Way, *, delay_s: float, tally: Counter[str]) -> None:
+        self._address = (host, port)
+        self._way = way
+        self._delay_s = delay_s
+        self._tally = tally
+        self._said: deque[tuple[float, bytes]] = deque()
+        self._bytes_left = COPIED_BYTES_MAX
+        self._more = asyncio.Event()
+        self._task = asyncio.create_task(self._say_again())
+
+    def on_said(self, chunk: bytes) -> None:
+        """The source said this."""
+        copied = chunk[: self._bytes_left]
+        self._bytes_left -= len(copied)
+        if copied:
+            self._said.append((asyncio.get_running_loop().time() + self._delay_s, copied))
+            self._more.set()
+
+    def end(self) -> asyncio.Task[None]:
+        """Say nothing more, and let the connection go; the task that ends with it."""
+        self._task.cancel()
+        return self._task
+
+    async def _say_again(self) -> None:
+        try:
+            answers, writer = await asyncio.open_connection(*self._address)
+        except OSError:
+            return
+        self._tally["conversations"] += 1
+        discarding = asyncio.create_task(_discard(answers))
+        try:
+            while True:
+                await self._say_next(writer)
+        except OSError:
+            pass  # The destination has ended it.
+        finally:
+            discarding.cancel()
+            writer.transport.abort()
+
+    async def _say_next(self, writer: asyncio.StreamWriter) -> None:
+        while not self._said:
+            self._more.clear()
+            await self._more.wait()
+        due_s, chunk = self._said.popleft()
+        await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
+        await self._way.wait_open()
+        writer.write(chunk)
+        await writer.drain()
+        self._tally["bytes"] += len(chunk)
+
+
+class Copies:
+    """The copies that one fault makes on one link."""
+
+    def __init__(self, *, delay_s: float, tally: Counter[str]) -> None:
+        self._delay_s = delay_s
+        self._tally = tally
+        self._copies: deque[Copy] = deque()
+
+    def begin(self, host: str, port: int, way: Way) -> Copy:
+        """Copy a conversation that begins."""
+        if len(self._copies) == COPIES_MAX:
+            self._copies.popleft().end()
+        self._copies.append(Copy(host, port, way, delay_s=self._delay_s, tally=self._tally))
+        return self._copies[-1]
+
+    def end(self) -> list[asyncio.Task[None]]:
+        """End them all; the tasks that end with them."""
+        return [copy.end() for copy in self._copies]
+
+
+async def _discard(answers: asyncio.StreamReader) -> None:
+    with suppress(OSError):
+        while await answers.read(_DISCARDED_BYTES):
+            pass

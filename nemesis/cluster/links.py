@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
-from nemesis.cluster.copies import Copies
 from nemesis.cluster.holds import hold_of
-from nemesis.cluster.link_proxy import LOOPBACK, LinkProxy, LosesReplies
+from nemesis.cluster.link_proxy import LOOPBACK, Copies, LinkProxy, LosesReplies
 from nemesis.cluster.ways import Way
 from nemesis.faults.impairments import Duplicate, NetworkFault, ReplyLost, Reset
 from nemesis.faults.links import CLIENTS, CONTROL, Link, LinkMode

@@ -13,7 +13,7 @@ from pathlib import Path
 from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.link_proxy import LOOPBACK
 from nemesis.cluster.links import Links
-from nemesis.cluster.process_nodes import ProcessNodes
+from nemesis.cluster.processes import ProcessNodes
 from nemesis.errors import UnsupportedError
 from nemesis.faults.needs import IN_SIMULATOR_ONLY, Need
 

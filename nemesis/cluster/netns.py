@@ -18,10 +18,18 @@ from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.local import lacked_by_processes
 from nemesis.cluster.netns_enter import is_inside, new_namespace
 from nemesis.cluster.netns_links import KernelLinks, lacked_by_kernel
-from nemesis.cluster.netns_rules import Shaped, filter_script, reset_words, shape_script, unshape_words
-from nemesis.cluster.netns_tools import ToolError, inside_of, run_tool
+from nemesis.cluster.netns_tools import (
+    Shaped,
+    ToolError,
+    filter_script,
+    inside_of,
+    reset_words,
+    run_tool,
+    shape_script,
+    unshape_words,
+)
 from nemesis.cluster.off_loop import off_loop
-from nemesis.cluster.process_nodes import ProcessNodes
+from nemesis.cluster.processes import ProcessNodes
 from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.faults.needs import IMPAIRED_LINKS, Need

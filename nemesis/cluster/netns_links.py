@@ -1,7 +1,7 @@
 """The directed links between network namespaces: cut, lossy, narrow, late or reset by the kernel.
 
 Owns which faults are open and what each link suffers from all of them; how the kernel is told is the business of
-``netns_rules``. What comes in is filtered where a link ends, what goes out is shaped where it begins, so that each
+``netns_tools``. What comes in is filtered where a link ends, what goes out is shaped where it begins, so that each
 direction is dealt with by itself. Only service addresses are ever named: what the harness sees through the control
 addresses no fault touches.
 
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from nemesis.cluster.netns_probe import probed
-from nemesis.cluster.netns_rules import Shaped, drop_rule, loss_rule, reset_rules
+from nemesis.cluster.netns_tools import Shaped, drop_rule, loss_rule, reset_rules
 from nemesis.cluster.off_loop import off_loop
 from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.impairments import Bandwidth, Delay, Loss, NetworkFault, Reset

@@ -16,16 +16,18 @@ from contextlib import suppress
 from functools import cache
 
 from nemesis.cluster.netns_enter import enter
-from nemesis.cluster.netns_rules import (
+from nemesis.cluster.netns_tools import (
     Shaped,
+    ToolError,
     drop_rule,
     filter_script,
     loss_rule,
     reset_rules,
+    run_tool,
     shape_script,
+    tool,
     unshape_words,
 )
-from nemesis.cluster.netns_tools import ToolError, run_tool, tool
 from nemesis.errors import UnsupportedError
 
 PROBED_S_MAX = 60.0

@@ -1,6 +1,11 @@
-"""One process of a node: started so that nothing of it survives, signalled, and awaited.
+"""Processes of nodes: started so that nothing of them survives, signalled, and awaited; and which is whose.
 
-Owns the process group, the file that takes its output, and whether it is paused. Knows nothing of what runs inside.
+Owns the process groups, the files that take their output, and whether they are paused. Knows nothing of what runs
+inside.
+
+A host has the last process of each node, whatever a process is to it (``ProcessesByNode``). Where nodes are processes
+of this machine, each has a folder of its own, and which network it lives in is the business of the hosts that build on
+``ProcessNodes``.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 GONE_S_MAX = 10.0
@@ -127,3 +133,147 @@ class NodeProcess:
         if self.exit_code is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
+
+
+class Process(Protocol):
+    """One process of a node, from its start to its end."""
+
+    is_paused: bool
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; absent while it is there."""
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended by itself."""
+
+    @property
+    def killed_ns(self) -> int | None:
+        """When it was found ended by a SIGKILL of somebody else."""
+
+    async def pause(self) -> bool:
+        """Let it stand still; whether it ran."""
+
+    async def resume(self) -> bool:
+        """Let it go on; whether it was paused."""
+
+    async def kill(self) -> bool:
+        """SIGKILL, paused or not; whether it was there."""
+
+    async def stop(self, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL if it is still there after that."""
+
+
+ProcessT = TypeVar("ProcessT", bound=Process)
+
+
+class ProcessesByNode(Generic[ProcessT]):
+    """The part of a ``Host`` that passes on to processes what is done to nodes. Who starts them notes them here."""
+
+    def __init__(self) -> None:
+        self._processes: dict[int, ProcessT] = {}
+
+    async def stop(self, node: int, grace_s: float) -> bool:
+        was_there = self.is_running(node)
+        if node in self._processes:
+            await self._processes[node].stop(grace_s)
+        return was_there
+
+    async def kill(self, node: int) -> bool:
+        return self.is_running(node) and await self._processes[node].kill()
+
+    async def pause(self, node: int) -> bool:
+        """Let it stand still; whether it ran."""
+        return node in self._processes and await self._processes[node].pause()
+
+    async def resume(self, node: int) -> bool:
+        """Let it go on; whether it was paused."""
+        return node in self._processes and await self._processes[node].resume()
+
+    def is_running(self, node: int) -> bool:
+        return node in self._processes and self._processes[node].exit_code is None
+
+    def is_paused(self, node: int) -> bool:
+        return self.is_running(node) and self._processes[node].is_paused
+
+    def exit_code(self, node: int) -> int | None:
+        return self._processes[node].exit_code if node in self._processes else None
+
+    def died(self, node: int) -> bool:
+        return node in self._processes and self._processes[node].died
+
+    def killed_ns(self, node: int) -> int | None:
+        """When the node's last process was found ended by a SIGKILL of somebody else; absent if it was not."""
+        return self._processes[node].killed_ns if node in self._processes else None
+
+
+_ONCE_POLL_S = 0.02
+
+
+class ProcessNodes(ProcessesByNode[NodeProcess]):
+    """The part of a ``Host`` that is about processes, for nodes 1 to ``count``."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        super().__init__()
+        self._folder = folder
+        self._nodes = tuple(range(1, count + 1))
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the nodes, from 1."""
+        return self._nodes
+
+    @property
+    def python(self) -> str:
+        """The interpreter of the harness."""
+        return sys.executable
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process ids of the nodes that were ever started."""
+        return {node: process.pid for node, process in self._processes.items()}
+
+    def folder(self, node: int) -> Path:
+        """``nodes/<id>/``."""
+        return self._folder / "nodes" / str(node)
+
+    def inside(self, node: int) -> Path:
+        return self.folder(node)
+
+    def make_folders(self) -> None:
+        """Make the folder of each node."""
+        for node in self._nodes:
+            self.folder(node).mkdir(parents=True, exist_ok=True)
+
+    def prefix(self, node: int) -> tuple[Sequence[str], Sequence[int]]:
+        """The words before a command of a node, and the open files that they need."""
+        del node
+        return (), ()
+
+    async def run(
+        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        assert not self.is_running(node), f"node {node} runs"
+        self._processes[node] = self._started(node, command, log_file, environment)
+
+    async def run_once(self, node: int, command: Sequence[str], log_file: Path, *, at_most_s: float) -> int:
+        process = self._started(node, command, log_file, None)
+        try:
+            async with asyncio.timeout(at_most_s):
+                while (exit_code := process.exit_code) is None:
+                    await asyncio.sleep(_ONCE_POLL_S)
+            return exit_code
+        finally:
+            process.kill_now()
+
+    def _started(
+        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None
+    ) -> NodeProcess:
+        before, files = self.prefix(node)
+        return NodeProcess((*before, *command), log_file, environment=environment, files=files)
+
+    def kill_all_now(self) -> None:
+        """SIGKILL every process, without waiting for anything: the last resort."""
+        for process in self._processes.values():
+            process.kill_now()

@@ -16,20 +16,17 @@ from typing import Any
 
 from nemesis.cluster.certificates import OPERATOR, WORKLOAD, ReplicaCertificates, needed_acls
 from nemesis.cluster.closing import closed_by
-from nemesis.cluster.control import Control
-from nemesis.cluster.deaths import death_of
-from nemesis.cluster.groups import group_states
+from nemesis.cluster.control import Control, group_states
 from nemesis.cluster.hindered_disks import ReplicaDisks
-from nemesis.cluster.host import Host, ShowsProcesses
+from nemesis.cluster.host import Host, ShowsProcesses, death_of
 from nemesis.cluster.key_value_client import KeyValueStore, open_store
 from nemesis.cluster.log_lines import ReportLog, check_clock, log_lines
 from nemesis.cluster.memory import KILLED_BY_MEMORY, ReplicaMemory
-from nemesis.cluster.moves import ReplicaMoves
+from nemesis.cluster.operators import QuorumVoters, ReplicaMoves
 from nemesis.cluster.replica_options import OS, ReplicaOptions
 from nemesis.cluster.resources import Resources, resources_of
 from nemesis.cluster.system import Dump, ReplicaState, Report
 from nemesis.cluster.topic_client import TopicClient
-from nemesis.cluster.voters import QuorumVoters
 from nemesis.disks.place import DATA_NAME, LOG_NAME, place_in
 from nemesis.errors import NodeFailedError
 from nemesis.faults.breakable import ClusterState, SystemLinks
@@ -86,7 +83,6 @@ class ReplicaCluster:
 
     @property
     def shows_logs(self) -> bool:
-        """Replicas tell what they hold."""
         return True
 
     @property

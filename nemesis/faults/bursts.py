@@ -50,7 +50,6 @@ class Bursts(Family[Burst]):
         self._load = stage.load
 
     async def strike(self, opened: OpenFault[Burst]) -> tuple[int, ...]:
-        """Raise it."""
         self._load.raise_by(opened.fault_id, opened.fault.factor)
         return opened.nodes
 

@@ -90,7 +90,6 @@ class Delay(ShapedFault):
 
     @classmethod
     def drawn(cls, random: Random) -> Delay:
-        """Weak or strong, between anybody."""
         where = anywhere(random)
         latency_ms = random.choice((5, 50, 200, 800))
         jitter_ms = random.choice((0, latency_ms // 2, latency_ms))
@@ -253,7 +252,6 @@ class Impairments(Family[NetworkFault]):
     faults = (Delay, Loss, Bandwidth, Reset, SlowClose, ReplyLost, Duplicate, CorruptEgress)
 
     async def strike(self, opened: OpenFault[NetworkFault]) -> tuple[int, ...]:
-        """Impair them."""
         await self._system.links.impair(str(opened.fault_id), opened.aim.links, opened.fault, opened.draw)
         return opened.nodes
 

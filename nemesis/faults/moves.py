@@ -18,9 +18,8 @@ from enum import StrEnum
 from random import Random
 from typing import Any, assert_never
 
-from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.breakable import ClusterState, HasMoves, PartitionState, SystemMoves
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
+from nemesis.faults.family import Aim, ChangeOutcome, Family, Healed, OpenFault, Stage, attempt, end_all
 from nemesis.faults.fault import Fault, check_at_least, named
 from nemesis.faults.look import CHANGED
 from nemesis.faults.needs import Need
@@ -137,7 +136,6 @@ class Moves(Family[Reassign]):
         return Aim(nodes=tuple(sorted(have)) or self._system.nodes)
 
     async def strike(self, opened: OpenFault[Reassign]) -> tuple[int, ...]:
-        """Begin."""
         healing = self._healings[opened.fault_id] = asyncio.get_running_loop().create_future()
         self._has_moved = True
         self._tasks[opened.fault_id] = asyncio.create_task(self._go(opened, healing))

@@ -117,7 +117,6 @@ class Partitions(Family[Cut]):
     faults = (Partition, CutLink, CutClients)
 
     async def strike(self, opened: OpenFault[Cut]) -> tuple[int, ...]:
-        """Cut them."""
         await self._system.links.cut(str(opened.fault_id), opened.aim.links, opened.fault.mode)
         return opened.nodes
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from nemesis.errors import NodeFailedError
 from nemesis.faults.breakable import ClusterState
-from nemesis.faults.casting import LEADER_S_MAX
 from nemesis.faults.disks import RECOVERY_S
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
+from nemesis.faults.family import LEADER_S_MAX, Aim, Family, Healed, OpenFault, Stage, end_all
 from nemesis.faults.fault import ANY_ONE, Fault, named
 from nemesis.faults.look import OTHER
 from nemesis.faults.needs import Need

@@ -167,7 +167,6 @@ class Timekeeping(Family[ClockFault]):
         self._strobes: dict[int, asyncio.Task[None]] = {}
 
     async def strike(self, opened: OpenFault[ClockFault]) -> tuple[int, ...]:
-        """Set them."""
         nodes = opened.nodes
         match opened.fault:
             case JumpClock(by_ms=by_ms):

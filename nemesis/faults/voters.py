@@ -16,9 +16,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, assert_never
 
 from nemesis.errors import NodeFailedError
-from nemesis.faults.attempts import ChangeOutcome, attempt
 from nemesis.faults.breakable import Breakable
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, end_all
+from nemesis.faults.family import Aim, ChangeOutcome, Family, Healed, OpenFault, Stage, attempt, end_all
 from nemesis.faults.fault import FAULT_S, Fault, named
 from nemesis.faults.look import CHANGED
 from nemesis.faults.needs import Need
@@ -311,7 +310,6 @@ class Voters(Family[ChangeVoters]):
         return await super().aim(fault, random)
 
     async def strike(self, opened: OpenFault[ChangeVoters]) -> tuple[int, ...]:
-        """Begin the change."""
         self._changes.begin(opened.fault_id, opened.fault, opened.nodes)
         return opened.nodes
 

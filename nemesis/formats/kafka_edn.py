@@ -6,18 +6,20 @@ that it is written as *info*, without its offset. A process that seeks is expect
 that whoever seeks in a log that it has polled becomes a new process, as a client of Jepsen's that was closed and opened
 again. What Jepsen has no word for stands beside each operation (``kafka_marks``).
 Source: ``jepsen.tests.kafka``.
+
+Events as EDN, as Jepsen's own tools read a ``history.edn``: one map a line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nemesis.formats.edn_writer import write_edn
+from nemesis.formats.edn_text import edn_text, name_of
 from nemesis.formats.events import Event
 from nemesis.formats.kafka_marks import MARKS, marks_of
 from nemesis.formats.values import Keyword, MapValue
@@ -129,3 +131,31 @@ def _micro_operation(row: Mapping[str, Any], kind: EventType, sent: Value) -> Va
         return (Keyword("poll"),)
     records = tuple((record["offset"], record["value"]) for record in row["records"] or ())
     return (Keyword("poll"), MapValue.of([(name, records)] if records else []))
+
+
+def write_edn(events: Iterable[Event], out: TextIO) -> int:
+    """Write one map a line; returns how many. Events without an index get their place as one."""
+    written = 0
+    for place, event in enumerate(events):
+        out.write(edn_of_event(event, place) + "\n")
+        written += 1
+    return written
+
+
+def edn_of_event(event: Event, place: int) -> str:
+    """One event as a map, in the order of Jepsen's own fields."""
+    value = event.value if event.key is None else (event.key, event.value)
+    process = event.process if isinstance(event.process, int) else name_of(str(event.process))
+    fields: dict[str, Value] = {
+        "index": place if event.index is None else event.index,
+        "time": event.time,
+        "type": Keyword(event.type.value),
+        "process": process,
+        "f": name_of(event.f),
+        "value": value,
+        "error": event.error,
+        **dict(sorted(event.extra.items())),
+    }
+    absent_if_none = ("time", "error")
+    kept = ((name, item) for name, item in fields.items() if item is not None or name not in absent_if_none)
+    return "{" + ", ".join(f"{edn_text(name_of(name))} {edn_text(item)}" for name, item in kept) + "}"

@@ -3,17 +3,22 @@
 Owns those fields: a map ``:highwater`` in the invocation and in the completion. Jepsen's checkers look at none of it.
 With it an exported run is judged as the run itself, as far as its operations go; what the replicas held and told is not
 in it.
+
+The operations of a Kafka workload: each invocation with its completion, whatever they are of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.errors import excerpt, refuse
-from nemesis.formats.kafka_pairs import Pair
+from nemesis.formats.events import Event
+from nemesis.formats.pairing import paired
 from nemesis.formats.values import Keyword, MapValue, Truth
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType
 from nemesis.linearizability.operations import Value
@@ -118,3 +123,57 @@ def _fields(marks: Value, path: Path, line: int) -> dict[str, Any]:
             refuse(path, line, problem, "export the run again, or remove the marks")
         fields[name] = plain is Truth.TRUE if isinstance(plain, Truth) else plain
     return fields
+
+
+_NEVER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One operation; ``completion`` and ``returned_at`` are None where it never ended."""
+
+    process: int
+    invocation: Event
+    invoked_at: int
+    completion: Event | None
+    returned_at: int | None
+
+    @property
+    def type(self) -> EventType:
+        """How it ended; what did not is of unknown outcome."""
+        return EventType.INFO if self.completion is None else self.completion.type
+
+
+def pairs_of(events: Sequence[Event], path: Path) -> Iterator[Pair]:
+    """The operations in the order of their invocations, each made when it is asked for.
+
+    Raises HistoryError before the first of them.
+    """
+    is_indexed = all(event.index is not None for event in events)
+    moments = array("q", (event.index or 0 if is_indexed else place for place, event in enumerate(events)))
+    begins, ends = array("q"), array("q")
+    for invoked_at, _, completed_at, _ in paired(_numbered(events, path), path):
+        begins.append(invoked_at)
+        ends.append(_NEVER if completed_at is None else completed_at)
+    for k in sorted(range(len(begins)), key=lambda k: moments[begins[k]]):
+        invocation, has_end = events[begins[k]], ends[k] != _NEVER
+        yield Pair(
+            process=_process(invocation, path),
+            invocation=invocation,
+            invoked_at=moments[begins[k]],
+            completion=events[ends[k]] if has_end else None,
+            returned_at=moments[ends[k]] if has_end else None,
+        )
+
+
+def _numbered(events: Iterable[Event], path: Path) -> Iterator[Event]:
+    for event in events:
+        _process(event, path)
+        yield event
+
+
+def _process(event: Event, path: Path) -> int:
+    if not isinstance(event.process, int):
+        problem = f"process {excerpt(edn_text(event.process))} has no number"
+        refuse(path, event.line, problem, "number the clients from 0")
+    return event.process

@@ -23,8 +23,7 @@ from nemesis.checks.schemas import MICRO_OPERATION_SCHEMA
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.errors import excerpt, refuse
 from nemesis.formats.events import Event
-from nemesis.formats.kafka_marks import MARKS, row_of_marks
-from nemesis.formats.kafka_pairs import Pair, pairs_of
+from nemesis.formats.kafka_marks import MARKS, Pair, pairs_of, row_of_marks
 from nemesis.formats.values import Keyword, MapValue, Tagged, Truth
 from nemesis.history.events import APPEND, POLL, EventType
 from nemesis.linearizability.operations import Value

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from nemesis.formats.edn_text import edn_text
 from nemesis.formats.errors import excerpt, refuse
-from nemesis.formats.event_columns import EventColumns
-from nemesis.formats.events import CAS, Event
+from nemesis.formats.events import CAS, Event, EventColumns
 from nemesis.formats.shapes import FETCH
 from nemesis.formats.values import Tagged
 from nemesis.history.events import EventType

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nemesis.formats.errors import refuse
-from nemesis.formats.event_columns import EventColumns
-from nemesis.formats.events import Event, checked
-from nemesis.formats.jepsen_edn import read_jepsen_edn
+from nemesis.formats.events import Event, EventColumns, checked
+from nemesis.formats.jepsen_edn import read_jepsen_edn, read_maelstrom, read_porcupine_kv
 from nemesis.formats.jepsen_log import read_jepsen_log
 from nemesis.formats.json_lines import read_json
 from nemesis.formats.keyed import KeyPairs, split_keys
-from nemesis.formats.maelstrom import read_maelstrom
 from nemesis.formats.pairing import operations_of
-from nemesis.formats.porcupine_kv import read_porcupine_kv
 from nemesis.formats.recognise import Format, recognised
 from nemesis.linearizability.packed import PackedOperations
 

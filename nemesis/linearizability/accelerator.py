@@ -19,10 +19,8 @@ from pathlib import Path
 from nemesis.linearizability.beam import MEMO, Answer, Finding
 from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.judgement import CONFIGURATIONS_PER_EVENT, Budget
-from nemesis.linearizability.register_columns import COLUMNS, Column, FirstAnswer, RegisterColumns
-from nemesis.linearizability.register_events import RegisterEvents
-from nemesis.linearizability.register_frontier import DOMINANCE_MAX, WITNESSES
-from nemesis.linearizability.register_pending import REUSED, Config
+from nemesis.linearizability.register_events import COLUMNS, Column, FirstAnswer, RegisterColumns, RegisterEvents
+from nemesis.linearizability.register_pending import DOMINANCE_MAX, REUSED, WITNESSES, Config
 from nemesis.linearizability.register_search import (
     FIRST_TRIES,
     FIRST_TRIES_PER_EVENT,
@@ -160,19 +158,15 @@ class NativeRuns:
         self._events_count = len(history.events)
 
     def relaxed(self, *, room: int, held_max: int) -> Finding[Config]:
-        """See ``register_search.relaxed_run``."""
         return self._found(0, self._events_count, room, held_max, EVER)
 
     def outline(self, *, room: int) -> Finding[Config]:
-        """See ``register_outline.outline_run``."""
         return self._found(-1, self._events_count, room, EVER, EVER)
 
     def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
-        """See ``register_search.Runs``."""
         return self._found(width, stop, room, held_max, enough)
 
     def beam(self, *, stop: int, width: int, room: int, held_max: int) -> Finding[Config]:
-        """See ``beam.Beam``."""
         assert width > 0, "a beam of width 0 is the relaxed run"
         return self._found(width, stop, room, held_max, EVER)
 

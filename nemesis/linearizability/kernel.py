@@ -30,7 +30,7 @@ from nemesis.linearizability.forms import EVER, RegisterForm
 from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Value
-from nemesis.linearizability.register_states import values_before
+from nemesis.linearizability.register_search import values_before
 from nemesis.linearizability.slots import ordered_events
 from nemesis.linearizability.violation import InapplicableError, Violation
 from nemesis.linearizability.witness import objection

@@ -3,12 +3,15 @@
 Owns the interface between the kernels and the objects. A model is a sequential specification: a first state, and what
 one operation makes of a state. States are compared and hashed, so they are values: numbers, texts, None, tuples and
 frozen sets. Source: the models of Knossos and Porcupine, and Herlihy and Wing on locality for ``partition``.
+
+Whether a history is one of a model at all: asked before it is judged, where a person named the model.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from operator import attrgetter
 from typing import ClassVar
@@ -153,3 +156,18 @@ def check_swapped(operation: Operation) -> None:
 def unknown_operation(model: Model, operation: Operation) -> ModelError:
     """The error for an operation that ``model`` does not have."""
     return ModelError(f"line {operation.line}: the model {model.name} has no operation {operation.f!r}")
+
+
+def check_fits(operations: Iterable[Operation], model: Model) -> None:
+    """Raise ModelError for the first operation that the model does not have, in whatever state.
+
+    To the kernels that is a key of which nothing is known; to whoever named the model it is a mistake.
+    """
+    first = model.initial()
+    for operation in operations:
+        shown: Operation | None = operation
+        if operation.outcome is Outcome.FAIL:
+            model.step(first, replace(operation, outcome=Outcome.INFO, result=None))
+            shown = model.evidence(operation)
+        if shown is not None:
+            model.step(first, shown)

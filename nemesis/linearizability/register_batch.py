@@ -20,7 +20,7 @@ from nemesis.linearizability.forms import EVER, RegisterForm, RegisterKind
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.operations import Operation, Outcome, Value
-from nemesis.linearizability.register_columns import RegisterColumns
+from nemesis.linearizability.register_events import RegisterColumns
 
 What = tuple[Outcome, str, Value, Value]
 """The outcome, f, argument and result of an operation."""

@@ -10,17 +10,19 @@ about pending operations only, so memory does not grow with the history.
 2. Thrifty beams, of 1 configuration and of 16, look only at the first few explanations of a return, by the fewest
    steps: where much is pending, all of them are too many for anybody. Of those that they look at, what does not fit
    waits, and is taken up when the beam dies. What it explains is explained; if it dies for good it has proved nothing.
-3. The outline refutes what was wrong at a glance, however much is pending (see ``register_outline``).
+3. The outline refutes what was wrong at a glance, however much is pending (see ``outline_run``).
 4. Beams, of 1, 2, 16 and 128 configurations, leave nothing out. What does not fit waits, and is taken up when the beam
    dies, with a memo of what was tried. A beam that dies with nothing waiting has tried all there is.
 
 The same runs are written in C as well, in ``native``, and find the same to the last field: the order in which
-configurations are made, here and in ``register_frontier`` and ``register_pending``, is part of what they do.
+configurations are made, here and in ``register_pending``, is part of what they do.
+
+From where a run died, ``values_before`` tells the values that the register could have then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -28,10 +30,20 @@ from typing import Protocol
 from nemesis.linearizability.beam import Answer, Beam, Effort, Finding, Walker
 from nemesis.linearizability.forms import EVER
 from nemesis.linearizability.judgement import Budget
+from nemesis.linearizability.operations import Value
 from nemesis.linearizability.register_events import RegisterEvents
-from nemesis.linearizability.register_frontier import after_return, promise
-from nemesis.linearizability.register_outline import outline_run
-from nemesis.linearizability.register_pending import MISS, READ, REUSED, Config, Explorer, Pending
+from nemesis.linearizability.register_pending import (
+    FORGOTTEN,
+    MISS,
+    READ,
+    REUSED,
+    WRITE,
+    Config,
+    Explorer,
+    Pending,
+    after_return,
+    promise,
+)
 
 RELAXED_WIDTH = 1024
 """How wide the first run may grow before it forgets some of its configurations, and refutes no more."""
@@ -90,7 +102,7 @@ class Runs(Protocol):
         """See ``relaxed_run``."""
 
     def outline(self, *, room: int) -> Finding[Config]:
-        """See ``register_outline.outline_run``."""
+        """See ``outline_run``."""
 
     def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
         """A beam that FORGETS, and whose walker takes ``enough`` for all."""
@@ -106,20 +118,16 @@ class PythonRuns:
         self._history = history
 
     def relaxed(self, *, room: int, held_max: int) -> Finding[Config]:
-        """See ``relaxed_run``."""
         return relaxed_run(self._history, Effort(room=room, held_max=held_max))
 
     def outline(self, *, room: int) -> Finding[Config]:
-        """See ``register_outline.outline_run``."""
         return outline_run(self._history, Effort(room=room))
 
     def thrifty(self, *, stop: int, width: int, enough: int, room: int, held_max: int) -> Finding[Config]:
-        """See ``Runs``."""
         walker = RegisterWalker(self._history, Effort(room=room, held_max=held_max), enough)
         return Beam(walker=walker, events=self._history.events, stop=stop, width=width, forgets=FORGETS).walk(START)
 
     def beam(self, *, stop: int, width: int, room: int, held_max: int) -> Finding[Config]:
-        """See ``beam.Beam``."""
         walker = RegisterWalker(self._history, Effort(room=room, held_max=held_max))
         return Beam(walker=walker, events=self._history.events, stop=stop, width=width).walk(START)
 
@@ -241,3 +249,93 @@ def relaxed_run(history: RegisterEvents, effort: Effort) -> Finding[Config]:
     if exact:
         found.answer, found.reached = Answer.YES, len(events)
     return found
+
+
+def outline_run(history: RegisterEvents, effort: Effort) -> Finding[Config]:
+    """NO at the first return that has no explanation even so; UNDECIDED if there is none."""
+    pending = Pending(history)
+    found: Finding[Config] = Finding()
+    ways = {0: 0}
+    for index, event in enumerate(history.events):
+        if event >= 0:
+            pending.enter(event)
+            _begin(history, event, ways)
+            continue
+        k = ~event
+        before = dict(ways)
+        _close(pending, ways)
+        bit = history.bits[k]
+        ways = {value: done ^ bit for value, done in ways.items() if done & bit}
+        pending.leave(k)
+        effort.spend(max(1, len(ways)))
+        found.visited = effort.visited
+        if effort.is_spent:
+            return found
+        if not ways:
+            found.answer, found.died = Answer.NO, index
+            found.frontier = [(value, done, 0, 0) for value, done in sorted(before.items())]
+            return found
+    return found
+
+
+def _begin(history: RegisterEvents, k: int, ways: dict[int, int]) -> None:
+    """A read or a miss takes effect where it can."""
+    value, bit = history.values[k], history.bits[k]
+    if history.kinds[k] == READ and value in ways:
+        ways[value] |= bit
+    elif history.kinds[k] == MISS:
+        for other in ways:
+            if other != value:
+                ways[other] |= bit
+
+
+def _close(pending: Pending, ways: dict[int, int]) -> None:
+    """Add to ``ways`` all that pending operations can make of them."""
+    targets = {value: pending.seen(value) | pending.write_mask for value in (*pending.writes, *pending.unknown_writes)}
+    size = -1
+    while size != (size := sum(done.bit_count() + 1 for done in ways.values())):
+        anyhow = 0
+        for done in ways.values():
+            anyhow |= done
+        for value, done in targets.items():
+            ways[value] = ways.get(value, 0) | anyhow | done
+        for value, done in list(ways.items()):
+            hidden = sum(bit for _, bit in pending.writes.get(value, ()))
+            for _, bit, new in pending.cas.get(value, ()):
+                ways[new] = ways.get(new, 0) | done | bit | hidden | pending.seen(new)
+            for new in pending.unknown_from.get(value, {}):
+                ways[new] = ways.get(new, 0) | done | hidden | pending.seen(new)
+
+
+def values_before(history: RegisterEvents, begun: int, died: int, frontier: list[Config], most: int) -> list[Value]:
+    """Values that the register could have just before the return of event index ``died``, at most ``most`` of them.
+
+    ``frontier`` are the configurations there: their values come first, then those that what was pending could make of
+    them, and what of the ``begun`` operations the search left out because nobody asks for it.
+    """
+    pending = Pending(history)
+    for event in history.events[:died]:
+        if event >= 0:
+            pending.enter(event)
+        else:
+            pending.leave(~event)
+    values = dict.fromkeys(config[0] for config in frontier if config[0] != FORGOTTEN)
+    for config in frontier:
+        values |= dict.fromkeys(_next_values(pending, config))
+    for k in range(begun):
+        if not history.bits[k] and history.kinds[k] == WRITE:
+            values.setdefault(history.values[k])
+        elif not history.bits[k] and history.values[k] in values:
+            values.setdefault(history.news[k])
+    return [history.names[value] for value in values][:most]
+
+
+def _next_values(pending: Pending, config: Config) -> Iterator[int]:
+    """What one pending operation could make of the register."""
+    value, done, _, used = config
+    for new, writes in pending.writes.items():
+        if any(not done & bit for _, bit in writes):
+            yield new
+    yield from (new for new, mask in pending.unknown_writes.items() if mask & ~used)
+    yield from (new for _, bit, new in pending.cas.get(value, ()) if not done & bit)
+    yield from (new for new, mask in pending.unknown_from.get(value, {}).items() if mask & ~used)

@@ -4,13 +4,13 @@ What befell the records of a log is in ``lives``; ``lost_records`` and ``narrati
 
 Reads a run folder and nothing else, so a stored run can be reported again years later, without a cluster. The way of
 the data, file by file: ``folder`` (the run folder's tables and documents, and what is missing) -> ``operations``
-(invocations paired with completions, counted, binned and sampled), ``elections`` and ``timeline`` (faults, leaderships,
-marks), ``log_views`` (each log over time), ``final_logs``, ``evidence``, ``lost_records``, ``judgement``, ``headlines``
-and ``narrative`` (verdict, promises, anomalies, and what happened) -> ``data`` (all of it as one frozen ``RunView`` of
-``values``) -> ``figures`` (what is drawn, as data for the page's own scripts) and ``legend`` -> ``page`` (HTML through
-a template with autoescape), and ``text`` for a terminal. Histories of other systems have a page of their own:
-``conviction`` -> ``conviction_page``, and ``conviction_cycle`` and ``conviction_offsets`` -> ``conviction_kafka``; the
-report has the same pictures, and ``conviction_logs``, by way of ``conviction_run``.
+(invocations paired with completions, counted, binned and sampled), ``timeline`` (faults, leaderships, marks),
+``log_views`` (each log over time), ``final_logs``, ``evidence``, ``lost_records``, ``judgement``, ``headlines`` and
+``narrative`` (verdict, promises, anomalies, and what happened) -> ``data`` (all of it as one frozen ``RunView`` of
+``values``) -> ``figures`` (what is drawn, as data for the page's own scripts) -> ``page`` (HTML through a template with
+autoescape), and ``text`` for a terminal. Histories of other systems have a page of their own: ``conviction``, and
+``conviction_cycle`` and ``conviction_logs`` -> ``conviction_kafka``; the report has the same pictures by way of
+``conviction_run``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from nemesis.checks.losses import LOST_WRITE
 from nemesis.checks.schemas import Severity
 from nemesis.history.events import APPEND, EventType
 from nemesis.report.conviction_cycle import Cycle, Transaction, cycle_of
-from nemesis.report.conviction_offsets import OffsetRow, OffsetTable, windows
+from nemesis.report.conviction_logs import OffsetRow, OffsetTable, windows
 from nemesis.report.template import VERDICT_WORDS, environment
 from nemesis.verdict import Verdict
 

@@ -4,6 +4,8 @@ Owns what is drawn of them: a bar for each replica with a part for each epoch, w
 offsets that an anomaly names. Compares batches to say where the logs differ first, and judges nothing: a tail that is
 not committed may differ. Bounded: so many epochs and offsets are shown, those nearest to what is named, and the rest is
 counted. Knows nothing of HTML.
+
+A table of offsets, a column for each who says what stands there: which offsets, and what a row is made of.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nemesis.history.events import APPEND, BECAME_LEADER, EventType
-from nemesis.report.conviction_offsets import OffsetRow, OffsetTable, windows
 from nemesis.report.final_logs import ReplicaBatches, replica_batches
 
 EPOCHS_MAX = 24
@@ -308,3 +309,38 @@ def _acknowledged(topic_partition: str, offsets: Sequence[int], history: pa.Tabl
         epoch = "" if row["leader_epoch"] is None else f" in epoch {row['leader_epoch']}"
         found.setdefault(row["offset"], []).append(f"{row['value']}{epoch}")
     return {offset: "; ".join(values[:LEADERS_MAX]) for offset, values in found.items()}
+
+
+BEFORE, AFTER = 3, 4
+NAMED_MAX = 4
+"""So many of the offsets that are named are looked at, each with those around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRow:
+    """One offset. ``differs``: not all who hold something there hold the same. ``follows``: on the row above.
+
+    ``is_named``: by an anomaly; ``is_first``: it is the first that differs. A cell has the colour of its epoch.
+    """
+
+    offset: int
+    is_named: bool
+    is_first: bool
+    differs: bool
+    follows: bool
+    cells: Sequence[str]
+    colours: Sequence[int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetTable:
+    """Rows in the order of their offsets; the names of the columns are without that of the offset."""
+
+    columns: Sequence[str]
+    rows: Sequence[OffsetRow]
+
+
+def windows(named: Iterable[int]) -> list[int]:
+    """The offsets to show, in their order."""
+    chosen = sorted(named)[:NAMED_MAX]
+    return sorted({offset for one in chosen for offset in range(max(one - BEFORE, 0), one + AFTER + 1)})

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nemesis.history.events import APPEND, BECAME_LEADER, HIGH_WATERMARK, STARTED, EventType
-from nemesis.report.elections import KINDS
 from nemesis.report.operations import NS_PER_SECOND, Floats, Ints
-from nemesis.report.timeline import ROLE_PREFIX, TRUNCATED, parsed
+from nemesis.report.timeline import KINDS, ROLE_PREFIX, TRUNCATED, parsed
 from nemesis.report.values import ReplicaLog
 
 NONE = -1

@@ -2,18 +2,21 @@
 
 Owns the reading of the nemesis's rows of the history and of the replicas' events into intervals and marks. Does not
 know the client's operations or how anything is drawn.
+
+Partitions that nobody led, and leaders that were not known to hold everything, as the controller told of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nemesis.checks.replica_events import replica_ids
 from nemesis.faults.catalogue import FAULTS
 from nemesis.faults.look import KILLED, Look
 from nemesis.faults.rolling import RESTART
@@ -22,14 +25,15 @@ from nemesis.history.events import (
     FINAL_ISR,
     HIGH_WATERMARK,
     KILLED_FROM_OUTSIDE,
+    LAST_KNOWN_LEADER_ELECTED,
     METADATA_LOG,
     NEMESIS_PROCESS,
+    OFFLINE,
     UNCLEAN_ELECTION,
 )
-from nemesis.report.elections import KINDS, offline_partitions, unclean_elections
 from nemesis.report.evidence import worded
 from nemesis.report.operations import NS_PER_SECOND
-from nemesis.report.values import Fault, Leadership, Mark, MarkKind, Refusal, Timeline
+from nemesis.report.values import Fault, Leadership, Mark, MarkKind, Offline, Refusal, Timeline, UncleanElection
 
 FAULTS_MAX = 400
 MARKS_MAX = 400
@@ -268,3 +272,75 @@ def _until_killed(reign: Leadership, faults: Sequence[Fault]) -> Leadership:
     kills = (fault.start_s for fault in faults if fault.look is KILLED and reign.replica_id in fault.replicas)
     ends = [*(at for at in kills if at >= reign.start_s), *(() if reign.end_s is None else (reign.end_s,))]
     return replace(reign, end_s=min(ends, default=None))
+
+
+KINDS: Mapping[str, str] = {
+    UNCLEAN_ELECTION: "unclean election",
+    LAST_KNOWN_LEADER_ELECTED: "election of the last known leader",
+}
+Rows = Sequence[Mapping[str, Any]]
+"""Events in order of time: the columns, ``time_s``, and ``told``, the detail as an object."""
+
+
+def unclean_elections(events: Rows) -> tuple[UncleanElection, ...]:
+    """The elections that may lose records."""
+    ends = {
+        (event["topic_partition"], event["epoch"], event["replica_id"]): event["told"].get("log_end_offset")
+        for event in reversed(events)
+        if event["event"] == BECAME_LEADER
+    }
+    found: dict[tuple[str, int], UncleanElection] = {}
+    for event in events:
+        if event["event"] not in KINDS:
+            continue
+        log, epoch, told = event["topic_partition"], event["epoch"], event["told"]
+        leader_id, isr, elr = told.get("leader_id"), replica_ids(told.get("isr")), replica_ids(told.get("elr"))
+        if not isinstance(epoch, int) or not isinstance(leader_id, int) or isr is None or elr is None:
+            continue
+        election = UncleanElection(
+            kind=KINDS[event["event"]],
+            log=log,
+            epoch=epoch,
+            leader_id=leader_id,
+            isr=isr,
+            elr=elr,
+            time_s=event["time_s"],
+            log_end_offset=ends.get((log, epoch, leader_id)),
+        )
+        found.setdefault((log, epoch), election)
+    return tuple(found.values())
+
+
+def offline_partitions(events: Rows) -> tuple[Offline, ...]:
+    """The times without a leader: each until the first leader of a later epoch."""
+    return tuple(_offline_partitions(events))
+
+
+def _offline_partitions(events: Rows) -> Iterator[Offline]:
+    unclean = [event for event in events if event["event"] in KINDS]
+    kinds = {(event["topic_partition"], event["epoch"]): KINDS[event["event"]] for event in unclean}
+    seen: set[tuple[str, int]] = set()
+    for event in events:
+        log, epoch, told = event["topic_partition"], event["epoch"], event["told"]
+        if event["event"] != OFFLINE or epoch is None or (log, epoch) in seen:
+            continue
+        seen.add((log, epoch))
+        next_leader = min(
+            (
+                later
+                for later in events
+                if later["event"] == BECAME_LEADER and later["topic_partition"] == log and (later["epoch"] or 0) > epoch
+            ),
+            key=lambda later: later["epoch"],
+            default=None,
+        )
+        eligible = {*(replica_ids(told.get("isr")) or ()), *(replica_ids(told.get("elr")) or ())}
+        yield Offline(
+            log=log,
+            epoch=epoch,
+            eligible=tuple(sorted(eligible)),
+            start_s=event["time_s"],
+            end_s=None if next_leader is None else next_leader["time_s"],
+            leader_id=None if next_leader is None else next_leader["replica_id"],
+            ended="" if next_leader is None else kinds.get((log, next_leader["epoch"]), "clean election"),
+        )

@@ -6,10 +6,8 @@ keeps; ``stage`` is the calm world in which they act, ``views`` how it looks, ``
 ``tables`` show a view as text, ``picture`` and ``page`` as HTML.
 
 There are two kinds of stage. ``quorum_stage`` has one quorum log, with ``campaigns`` as its commands. ``cluster_stage``
-has brokers, a controller and one partition: ``cluster_commands`` are its commands, ``cluster_shape`` says what it is
-like, ``cluster_world`` holds back rounds of fetching, ``judging`` and ``client_memory`` see what goes wrong, and
-``cluster_views`` and ``cluster_messages`` are how it looks and what arrives; ``standing`` is what a fetch means that
-names nothing.
+has brokers, a controller and one partition: ``cluster_commands`` are its commands, ``cluster_world`` says what it is
+like, holds back rounds of fetching, and sees with ``client_memory`` what goes wrong.
 
 A *story* is a scenario that teaches, with prose above its steps; ``collection`` knows them by name.
 """

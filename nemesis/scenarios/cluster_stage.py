@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from nemesis.scenarios.client_memory import ClientMemory
-from nemesis.scenarios.cluster_messages import ClusterDeliveries
-from nemesis.scenarios.cluster_shape import ClusterShape
-from nemesis.scenarios.cluster_views import look_at_cluster, look_at_partition, partition_of
-from nemesis.scenarios.cluster_world import ClusterWorld
-from nemesis.scenarios.judging import judges_of
+from nemesis.scenarios.cluster_world import ClusterShape, ClusterWorld, judges_of
+from nemesis.scenarios.messages import ClusterDeliveries, Standing
 from nemesis.scenarios.stage import HOLD, Stage
-from nemesis.scenarios.standing import Standing
-from nemesis.scenarios.views import Cell, ReplicaView, WorldView
+from nemesis.scenarios.views import Cell, ReplicaView, WorldView, look_at_cluster, look_at_partition, partition_of
 from nemesis.simulator.node import Node, Step
 from replica.core import effects as fx
 from replica.core import messages as m
@@ -77,7 +73,6 @@ class ClusterStage(Stage):
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def look(self) -> WorldView:
-        """See ``Stage``."""
         return look_at_cluster(
             self.world,
             PARTITION,
@@ -88,7 +83,6 @@ class ClusterStage(Stage):
         )
 
     def look_at(self, node: Node) -> ReplicaView | None:
-        """See ``Stage``."""
         return look_at_partition(node, PARTITION)
 
     @property
@@ -104,7 +98,6 @@ class ClusterStage(Stage):
         return None if node is None or node.replica_id == self.world.controller_id else node
 
     def name_of(self, replica_id: int) -> str:
-        """See ``Stage``."""
         return CONTROLLER if replica_id == self.world.controller_id else str(replica_id)
 
     @property
@@ -121,7 +114,6 @@ class ClusterStage(Stage):
         return registration
 
     def leader(self) -> Node | None:
-        """See ``Stage``."""
         found = [
             (partition.leader_epoch, node)
             for node in self.world.up()
@@ -130,7 +122,6 @@ class ClusterStage(Stage):
         return max(found, key=lambda pair: pair[0])[1] if found else None
 
     def knows(self, replica_id: int) -> int | None:
-        """See ``Stage``."""
         leader = self.leader()
         partition = None if leader is None else partition_of(leader, PARTITION)
         role = None if partition is None else partition.role
@@ -174,12 +165,10 @@ class ClusterStage(Stage):
             self.run(SETTLE_MS)
 
     def on_answer(self, value: str, acks: int, response: m.Response | None) -> None:
-        """See ``Stage``."""
         if acks == ACKS_ALL and isinstance(response, m.ProduceResponse) and response.base_offset is not None:
             self._memory.acknowledge(value, response.base_offset)
 
     def on_read(self, cells: Sequence[Cell]) -> None:
-        """See ``Stage``."""
         self._told += self._memory.compare(cells)
 
     # --- rounds of fetching -----------------------------------------------------------------------------------------

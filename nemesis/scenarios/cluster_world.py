@@ -3,18 +3,26 @@
 Owns what is special about it. The controller is the one voter of the metadata log, so that no fault of a broker
 disturbs it. And what a follower asks of its leader can be held back on its way, so that a story can let one round of
 fetching pass and no more; a request that is held has not been sent as far as time-outs are concerned.
+
+What one cluster of a story is like: how many brokers, which replicas, and what is switched on.
+
+Who judges the world of a partition's story.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
+from nemesis.scenarios.stage import CALM
 from nemesis.simulator.climate import Climate
+from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.disk import NodeDisk
-from nemesis.simulator.node import Node, Step
-from nemesis.simulator.world import World, first_voters, initial_voters_of
+from nemesis.simulator.invariants import Invariants
+from nemesis.simulator.node import Crash, Node, Step
+from nemesis.simulator.partition_invariants import PartitionInvariants
+from nemesis.simulator.world import Observer, World, first_voters, initial_voters_of
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core import messages as m
@@ -38,7 +46,6 @@ class CalmDisk(NodeDisk):
     """A disk from which a power loss takes all that was not flushed, and never a part of it."""
 
     def lose_power(self) -> None:
-        """See ``NodeDisk``."""
         self.files.crash()
 
 
@@ -84,7 +91,6 @@ class ClusterWorld(World):
     # --- holding back -----------------------------------------------------------------------------------------------
 
     def send(self, node: Node, effect: fx.Send) -> None:
-        """See ``World``."""
         if not _is_of_a_follower(effect.request):
             super().send(node, effect)
         elif node.replica_id in self.holding:
@@ -134,3 +140,73 @@ def _is_of_a_follower(request: m.PeerRequest) -> bool:
     if isinstance(request, m.FetchRequest):
         return all(part.topic_partition != METADATA_LOG for part in request.partitions)
     return isinstance(request, m.ListOffsetsRequest) and request.topic_partition != METADATA_LOG
+
+
+NEVER_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterShape:
+    """What is special about one cluster; ``replicas`` is the assignment of its partition, preferred leader first.
+
+    ``lag_ms`` is ``replica.lag.time.max.ms``. ``fsync`` is off where records reach the disk when the system pleases.
+    """
+
+    brokers: int
+    replicas: tuple[int, ...]
+    min_isr: int = 1
+    lag_ms: int = 30_000
+    elr: bool = True
+    fsync: bool = True
+    seed: int = 1
+    rules: Callable[[], Rules] = Rules
+
+    @property
+    def cluster(self) -> ClusterClimate:
+        """The brokers, the controller and the topic; otherwise as the simulator has them."""
+        return ClusterClimate(
+            min_insync_replicas=self.min_isr,
+            elr_enable=self.elr,
+            fsync=self.fsync,
+            replica_lag_time_max_ms=self.lag_ms,
+            leader_imbalance_check_interval_seconds=NEVER_S,
+        )
+
+    @property
+    def climate(self) -> Climate:
+        """The whole world: the brokers, and one machine more for the controller."""
+        return replace(CALM, voters=self.brokers + 1, cluster=self.cluster)
+
+
+def judges_of(world: ClusterWorld, *, is_durable: bool) -> tuple[Observer, ...]:
+    """The judges, in the order in which they are told of a step."""
+    controllers = {world.controller_id: world.nodes[world.controller_id]}
+    partitions = PartitionInvariants(world.nodes, is_durable=is_durable, may_forget=not is_durable, may_be_unclean=True)
+    quorum = Invariants(
+        world.logs,
+        controllers,
+        lying_disks=False,
+        initial_voters=world.base_voters,
+        on_commit={METADATA_LOG: partitions.on_metadata},
+    )
+    return Only(quorum, controllers), partitions
+
+
+class Only(Observer):
+    """A judge who is told of some machines only."""
+
+    def __init__(self, judge: Observer, nodes: Mapping[ReplicaId, Node]) -> None:
+        self._judge = judge
+        self._nodes = nodes
+
+    def on_boot(self, node: Node, torn_bytes: int) -> None:
+        if node.replica_id in self._nodes:
+            self._judge.on_boot(node, torn_bytes)
+
+    def on_step(self, node: Node, step: Step) -> None:
+        if node.replica_id in self._nodes:
+            self._judge.on_step(node, step)
+
+    def on_down(self, node: Node, crash: Crash) -> None:
+        if node.replica_id in self._nodes:
+            self._judge.on_down(node, crash)

@@ -40,20 +40,16 @@ class QuorumStage(Stage):
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def look(self) -> WorldView:
-        """See ``Stage``."""
         return look(self.world, self.cuts, self.last_views)
 
     def look_at(self, node: Node) -> ReplicaView:
-        """See ``Stage``."""
         return look_at(node)
 
     def leader(self) -> Node | None:
-        """See ``Stage``."""
         leading = [(log.leader_epoch, node) for node in self.world.up() if (log := self._log(node)).is_leader]
         return max(leading, key=lambda pair: pair[0])[1] if leading else None
 
     def knows(self, replica_id: int) -> int | None:
-        """See ``Stage``."""
         leader = self.leader()
         role = None if leader is None else self._log(leader).role
         known = role.voters.get(ReplicaId(replica_id)) if isinstance(role, Leader) else None

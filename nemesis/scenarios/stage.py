@@ -227,12 +227,10 @@ class Stage(Observer):
     # --- watching (Observer) ----------------------------------------------------------------------------------------
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         self._last_views.pop(node.replica_id, None)
         self._watch(lambda judge: judge.on_boot(node, torn_bytes))
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         for effect in step.effects:
             if isinstance(effect, fx.Halt):
                 self._remember(node, flushed_only=False)
@@ -248,7 +246,6 @@ class Stage(Observer):
         self._watch(lambda judge: judge.on_down(node, crash))
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
-        """See ``Observer``."""
         self.world.hold_down(node.replica_id, HOLD)
         self._told.append(f"replica {node.replica_id} cannot start: {error}")
 

@@ -16,9 +16,8 @@ from typing import Any, assert_never
 
 from nemesis.cluster.system import System
 from nemesis.faults.breakable import ClusterState
-from nemesis.faults.casting import Casting, leader_of
 from nemesis.faults.catalogue import FAMILIES
-from nemesis.faults.family import Aim, Family, Healed, OpenFault, Stage, Struck
+from nemesis.faults.family import Aim, Casting, Family, Healed, OpenFault, Stage, Struck, leader_of
 from nemesis.faults.fault import Fault
 from nemesis.faults.load import Load
 from nemesis.faults.processes import start_all

@@ -25,13 +25,12 @@ from nemesis.serve.comparison import compare
 from nemesis.serve.detail import DOCUMENTS, REPORT_NAME, detail_of
 from nemesis.serve.guard import REPORT_POLICY, STORY_POLICY, Guard, is_from_elsewhere
 from nemesis.serve.live import LiveRuns
-from nemesis.serve.matrix import matrix_of_runs, matrix_of_sweep, sweeps_of
+from nemesis.serve.matrix import matrix_of_runs, matrix_of_sweep, sweeps_of, trend_of
 from nemesis.serve.pages import ASSETS, Links, render
 from nemesis.serve.rows import PAGE_ROWS, read_page
 from nemesis.serve.sql import Sql, examples
 from nemesis.serve.store import NotInStoreError, Store, open_plain
 from nemesis.serve.summary import Standing, Summaries, Summary
-from nemesis.serve.trend import trend_of
 
 LINKS = Links()
 CHUNK_BYTES = 1 << 16

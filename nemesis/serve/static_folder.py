@@ -12,11 +12,10 @@ from pathlib import Path
 
 from nemesis.serve.choice import Choice, values_of
 from nemesis.serve.detail import REPORT_NAME, detail_of
-from nemesis.serve.matrix import matrix_of_runs
+from nemesis.serve.matrix import matrix_of_runs, trend_of
 from nemesis.serve.pages import ASSETS, Links, render
 from nemesis.serve.store import NotInStoreError, Store, open_plain
 from nemesis.serve.summary import Summaries, Summary
-from nemesis.serve.trend import trend_of
 
 STATIC_ASSETS = ("style.css", "list.js")
 LINKS = Links(root="", is_static=True)

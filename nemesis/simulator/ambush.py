@@ -44,7 +44,6 @@ class Ambush(Observer):
         self._relent: Callable[[], None] = _nothing
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         if node.core is None or not step.is_whole:
             return
         for name in self._world.logs:

@@ -5,13 +5,17 @@ of what brokers do, seen from their steps; and the rows of what partitions had h
 partitions only where a step was about them.
 
 Source: Kafka's metrics of the same events (``IsrShrinksPerSec``, ``UncleanLeaderElectionsPerSec``).
+
+What has become of a partition's move, by what is decided of it before and after. Decisions that are applied together
+count as the one that they come to.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from nemesis.history import BECAME_LEADER
 from nemesis.simulator import passing_topic
-from nemesis.simulator.moved_partitions import count_move
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
@@ -46,7 +50,6 @@ class ClusterCensus(Observer):
         self._controllers: set[Epoch] = set()
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         del torn_bytes
         damaged = sum(found.damage is not None for found in node.recovered.values())
         self._rare[Rare.PARTITION_OFFLINE_AT_START] += damaged
@@ -55,7 +58,6 @@ class ClusterCensus(Observer):
             del self._high_watermarks[key]
 
     def on_wiped(self, node: Node) -> None:
-        """See ``Observer``."""
         counted_on: list[set[ReplicaId | None]] = [
             {*registration.isr, *registration.elr} or {registration.last_known_leader}
             for _, registration in self._image.partitions()
@@ -65,7 +67,6 @@ class ClusterCensus(Observer):
         self._rare[Rare.LAST_COUNTED_ON_DISK_REPLACED] += {node.replica_id} in counted_on
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         if ev.LogDamaged in step.kinds:
             self._rare[Rare.PARTITION_OFFLINE] += 1
         for effect in () if step.kinds.isdisjoint(_COUNTED) else step.effects:
@@ -153,6 +154,8 @@ class ClusterCensus(Observer):
             self._rare[Rare.LEADER_EPOCH_MISSED] += registration.leader_epoch > known.leader_epoch + 1
 
     def _compare(self, before: MetadataImage, after: MetadataImage) -> None:
+        self._rare[Rare.SETTING_CHANGED] += before.configs != after.configs
+        self._rare[Rare.LEVEL_RAISED] += before.level != after.level
         if before.brokers is not after.brokers:
             for broker in after.brokers.values():
                 was = before.brokers.get(broker.broker_id)
@@ -161,6 +164,10 @@ class ClusterCensus(Observer):
                     stops = broker.in_controlled_shutdown and not was.in_controlled_shutdown
                     self._rare[Rare.CONTROLLED_SHUTDOWN] += stops
         if before.topics is not after.topics:
+            was_set = {topic.topic_id: topic.configs for topic in before.topics.values()}
+            self._rare[Rare.TOPIC_SETTING_CHANGED] += any(
+                topic.configs != was_set.get(topic.topic_id, topic.configs) for topic in after.topics.values()
+            )
             for log, registration in after.partitions():
                 known = before.partition(log)
                 if known is not None and known is not registration:
@@ -192,3 +199,26 @@ def _is_suppressed(request: m.ProduceRequest, call_id: int, step: Step) -> bool:
             case _:
                 pass
     return True
+
+
+def count_move(rare: Counter[Rare], was: PartitionRegistration, now: PartitionRegistration) -> None:
+    """Count what has happened to it, if anything has."""
+    is_cancelled = was.is_reassigned and _members(now) == set(was.replicas) - set(was.adding_replicas)
+    if now.is_reassigned and was.is_reassigned:
+        rare[Rare.REASSIGNMENT_CHANGED] += _target(was) != _target(now)
+    elif now.is_reassigned:
+        rare[Rare.REASSIGNMENT_BEGUN] += 1
+    elif is_cancelled:
+        rare[Rare.REASSIGNMENT_CANCELLED] += 1
+    elif was.is_reassigned or was.replicas != now.replicas:
+        rare[Rare.REASSIGNMENT_BEGUN] += not was.is_reassigned
+        rare[Rare.REASSIGNMENT_COMPLETED] += 1
+        rare[Rare.REASSIGNED_LEADER] += was.leader_id not in {None, *_members(now)}
+
+
+def _members(registration: PartitionRegistration) -> set[ReplicaId]:
+    return set(registration.replicas)
+
+
+def _target(registration: PartitionRegistration) -> tuple[ReplicaId, ...]:
+    return tuple(replica for replica in registration.replicas if replica not in registration.removing_replicas)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nemesis.disks.simulated_files import PowerLossError
 from nemesis.simulator.queue import US_PER_MS
-from nemesis.simulator.surroundings import Surroundings
+from nemesis.simulator.steps import Surroundings
 from replica.core import events as ev
 from replica.core.effects import StoreSnapshot
 from replica.ids import Offset, TopicPartition

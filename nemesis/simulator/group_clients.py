@@ -4,25 +4,30 @@ Owns the life of processes and how outcomes are recorded. Some processes have a 
 again until they know what became of it; the others send each once. A command whose outcome is unknown ends its process,
 and a new one takes its place. Answers that may be old are not recorded: no register would have them; whether they are
 the state of some time, the judges see (``group_invariants``).
+
+What clients do with the machines of a simulated world: the commands, the questions, and what answers say.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from nemesis.history import READ, EventType
 from nemesis.simulator.asking import Caller
 from nemesis.simulator.climate import Climate
-from nemesis.simulator.group_climate import STORE
+from nemesis.simulator.group_climate import COUNTER, STORE, GroupClimate
 from nemesis.simulator.group_errand import Ended, Errand, ask, reply_of
-from nemesis.simulator.group_uses import Use, Uses
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
 from nemesis.simulator.roll import Roll
+from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import World
+from nemesis.workload.counter import INCREMENT
+from nemesis.workload.register import CAS, WRITE
 from replica.core.messages import Consistency
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.machines import (
@@ -34,8 +39,9 @@ from replica.machines import (
     SessionCommand,
     SessionOpened,
 )
-from replica.machines.key_value import decode_response, encode_command, encode_request
-from replica.machines.key_value.commands import Compact, DescribeStore
+from replica.machines.key_value import KeyValue, decode_response, encode_command, encode_request
+from replica.machines.key_value.commands import Compact, CompareAndSetValue, DescribeStore, Get, Put
+from replica.machines.key_value.results import CompareAndSetResult, GetResult, PutResult
 
 KEPT_REVISIONS = 5
 """How much of its past a store keeps that is compacted."""
@@ -253,3 +259,99 @@ class Process:
     def _record(self, kind: EventType, use: Use, *, detail: Mapping[str, Any] | None = None, **fields: object) -> None:
         text = None if detail is None else json.dumps(detail)
         self._clients.record.object(self._number, kind, use.f, name=use.name, detail=text, **fields)
+
+
+AMOUNT_MAX = 5
+WRITES = 0.5
+"""The share of commands on registers that write; the others compare and set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """One thing to do: to which machine it goes and what it says there, and how its invocation is recorded."""
+
+    log: TopicPartition
+    name: str
+    f: str
+    said: bytes
+    value: int | None = None
+    detail: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What an answer says. ``done`` is false where what it was conditional on was not so."""
+
+    done: bool = True
+    value: int | None = None
+    offset: int | None = None
+    detail: Mapping[str, Any] | None = None
+
+
+class Uses:
+    """Draws what is done next, and remembers what was seen. One for all processes."""
+
+    def __init__(self, climate: GroupClimate, dice: Random) -> None:
+        self._climate = climate
+        self._dice = dice
+        self._seen: dict[str, int | None] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All objects."""
+        counters = (f"{COUNTER}",) if self._climate.counter else ()
+        return (*self._climate.registers, *counters)
+
+    def choose(self) -> str:
+        """One of the objects."""
+        return self._dice.choice(self.names)
+
+    def read(self, name: str) -> Use:
+        """Read an object."""
+        if name == f"{COUNTER}":
+            return Use(log=COUNTER, name=name, f=READ, said=b"")
+        return Use(log=STORE, name=name, f=READ, said=encode_request(Get(key=name.encode())))
+
+    def change(self, name: str, value: int) -> Use:
+        """Change an object; ``value`` is one that nobody had before."""
+        if name == f"{COUNTER}":
+            amount = self._dice.choice((-1, 1)) * self._dice.randint(1, AMOUNT_MAX)
+            return Use(log=COUNTER, name=name, f=INCREMENT, said=b"%d" % amount, value=amount)
+        if self._dice.random() < WRITES:
+            return self.write(name, value)
+        expected = self._seen.get(name)
+        command = CompareAndSetValue(
+            key=name.encode(), expected=None if expected is None else b"%d" % expected, value=b"%d" % value
+        )
+        detail = {"expected": expected}
+        return Use(log=STORE, name=name, f=CAS, said=encode_command(command), value=value, detail=detail)
+
+    def write(self, name: str, value: int) -> Use:
+        """Write a register."""
+        command = encode_command(Put(key=name.encode(), value=b"%d" % value))
+        return Use(log=STORE, name=name, f=WRITE, said=command, value=value)
+
+    def told(self, use: Use, reply: bytes) -> Told:
+        """What the machine has answered."""
+        if use.log == COUNTER:
+            return Told(value=int(reply))
+        response = decode_response(reply)
+        match response.result:
+            case PutResult():
+                self._seen[use.name] = use.value
+                return Told(offset=response.revision)
+            case CompareAndSetResult(succeeded=True):
+                self._seen[use.name] = use.value
+                return Told(offset=response.revision)
+            case CompareAndSetResult(current=current):
+                return self._found(use, current, response.revision, done=False)
+            case GetResult(found=found):
+                return self._found(use, found, response.revision, done=True)
+            case _:
+                raise BrokenInvariantError("not-understood", f"{use.f} of {use.name} was answered with {response}")
+
+    def _found(self, use: Use, found: KeyValue | None, revision: int, *, done: bool) -> Told:
+        value = None if found is None else int(found.value)
+        self._seen[use.name] = value
+        detail = None if found is None else {"changed_at": found.mod_revision}
+        return Told(done=done, value=value, offset=revision, detail=detail)

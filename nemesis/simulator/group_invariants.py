@@ -1,7 +1,7 @@
 """What must hold of state machines across replicas, checked after every step of a simulated world.
 
 Owns the promises about what was applied, answered and written down, each by comparison with one reference fold of the
-committed log (``reference``); what concerns the logs, ``invariants`` has. An answer that is too old for a linearizable
+committed log (``Reference``); what concerns the logs, ``invariants`` has. An answer that is too old for a linearizable
 question is only noted: the run goes on, so that those who judge the history alone have their chance to find it.
 
 Source: Kafka's ``RaftClient.Listener`` and ``RaftEventSimulationTest`` (SnapshotAtLogStart); KAFKA-15345, KAFKA-17333,
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NoReturn
 
+from nemesis.simulator.group_climate import new_machine
 from nemesis.simulator.node import Crash, Node, Step
-from nemesis.simulator.reference import Reference
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.voter_book import VoterBook, check_snapshot_voters
 from nemesis.simulator.world import Observer
@@ -27,8 +28,10 @@ from replica.core.log.recovered import StoredSnapshot
 from replica.core.quorum import QuorumLog
 from replica.core.quorum.roles import Leader
 from replica.errors import ErrorCode
-from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
-from replica.machines import MachineFailedError, encode_outcome
+from replica.ids import CallId, Epoch, Offset, ReplicaId, SnapshotId, TopicPartition
+from replica.machines import AppliedEntry, MachineFailedError, Outcome, Snapshot, committed_batch, encode_outcome
+from replica.machines.snapshots import CHECKSUM_BYTES
+from replica.records import RecordBatch
 
 
 @dataclass(slots=True)
@@ -233,3 +236,60 @@ class GroupInvariants(Observer):
 
 def _convict(name: str, detail: str) -> NoReturn:
     raise BrokenInvariantError(name, detail)
+
+
+class Reference:
+    """The states of one group by what was committed."""
+
+    def __init__(self, log: TopicPartition) -> None:
+        self._log = log
+        self._machine = new_machine(log)
+        self._earlier = new_machine(log)
+        """The state that was asked last of those that are over."""
+        self._snapshots: dict[Offset, Snapshot] = {}
+        self._digests: dict[Offset, str] = {Offset(0): self._machine.digest()}
+        self._outcomes: dict[Offset, bytes] = {}
+
+    def on_commit(self, batch: RecordBatch) -> None:
+        """Take the next committed batch."""
+        self._machine.apply(committed_batch(batch), self._note)
+        taken = self._machine.snapshot()
+        self._snapshots[taken.id.end_offset] = taken
+        self._digests[taken.id.end_offset] = sha256(taken.data[:-CHECKSUM_BYTES]).hexdigest()
+
+    def _note(self, applied: AppliedEntry) -> None:
+        self._outcomes[applied.offset] = encode_outcome(applied.outcome)
+
+    def digest_at(self, applied_offset: Offset) -> str | None:
+        """The hash of the state below an offset; None where no committed batch ends."""
+        return self._digests.get(applied_offset)
+
+    def snapshot_at(self, end_offset: Offset) -> Snapshot | None:
+        """The whole state below an offset; None where no committed batch ends."""
+        return self._snapshots.get(end_offset)
+
+    def epoch_below(self, end_offset: Offset) -> Epoch | None:
+        """The epoch of the last record below an offset; None where no committed batch ends."""
+        snapshot = self._snapshots.get(end_offset)
+        return None if snapshot is None else snapshot.id.epoch
+
+    def is_of_the_log(self, snapshot_id: SnapshotId) -> bool:
+        """Whether a committed batch of this epoch ends there."""
+        return self.epoch_below(snapshot_id.end_offset) == snapshot_id.epoch
+
+    def outcomes(self, base_offset: Offset, count: int) -> tuple[bytes | None, ...]:
+        """What the entries from an offset on have come to; None for those that are not committed."""
+        return tuple(self._outcomes.get(Offset(base_offset + place)) for place in range(count))
+
+    def answer_at(self, applied_offset: Offset, question: bytes) -> Outcome | None:
+        """What the state below an offset answers; None where no committed batch ends."""
+        if applied_offset == self._machine.applied_offset:
+            return self._machine.query(question)  # As nearly always: it changes nothing.
+        if self._earlier.applied_offset != applied_offset:
+            machine, snapshot = new_machine(self._log), self._snapshots.get(applied_offset)
+            if snapshot is None and applied_offset > 0:
+                return None
+            if snapshot is not None:
+                machine.restore(snapshot)
+            self._earlier = machine
+        return self._earlier.query(question)

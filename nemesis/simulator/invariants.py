@@ -447,18 +447,15 @@ class Invariants(Observer):
         return {log: invariants.voters for log, invariants in self.logs.items()}
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         del torn_bytes
         for invariants in self.logs.values():
             invariants.on_boot(node)
 
     def on_wiped(self, node: Node) -> None:
-        """See ``Observer``."""
         for invariants in self.logs.values():
             invariants.on_wiped(node)
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         effects = {} if step.kinds.isdisjoint(_JUDGED) else self._effects_by_log(node, step)
         for log, invariants in self.logs.items():
             invariants.on_step(node, step, effects.get(log, ()))

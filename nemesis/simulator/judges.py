@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from nemesis.simulator.group_invariants import GroupInvariants
 from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.metadata_invariants import MetadataInvariants
-from nemesis.simulator.partition_habits import PartitionHabits
+from nemesis.simulator.partition_habits import PartitionHabits, VoterHabits
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.reassignment_invariants import ReassignmentInvariants
 from nemesis.simulator.voter_book import VoterBook
-from nemesis.simulator.voter_habits import VoterHabits
 from nemesis.simulator.world import Observer, World
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import TopicPartition
@@ -42,7 +41,7 @@ def judges_of(world: World) -> list[Observer]:
         may_forget=climate.may_forget,
         may_be_unclean=climate.cluster.unclean_leader_election_enable,
     )
-    metadata = MetadataInvariants()
+    metadata = MetadataInvariants(world.newest_levels)
     reassignments = ReassignmentInvariants()
 
     def on_metadata(batch: RecordBatch) -> None:

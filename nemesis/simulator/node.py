@@ -17,8 +17,7 @@ from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.flushes import Flushes
 from nemesis.simulator.losses import Loss, Losses
 from nemesis.simulator.queue import US_PER_MS
-from nemesis.simulator.steps import Crash, Step, clause_of
-from nemesis.simulator.surroundings import Surroundings
+from nemesis.simulator.steps import Crash, Step, Surroundings, clause_of
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx
 from replica.core import events as ev

@@ -48,11 +48,9 @@ class Trace(Observer):
         return self._sha256.hexdigest()
 
     def on_begin(self, world: World, record: Record) -> None:
-        """See ``Observer``."""
         self._world, self._record = world, record
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
-        """See ``Observer``."""
         for key in [key for key in self._states if key[0] == node.replica_id]:
             del self._states[key]
         ends = ", ".join(
@@ -62,7 +60,6 @@ class Trace(Observer):
         self._node(node, f"starts for the {_ordinal(node.incarnation)} time: {ends}{torn}")
 
     def on_step(self, node: Node, step: Step) -> None:
-        """See ``Observer``."""
         self._node(node, "goes on with what waited for its disk" if step.event is None else told(step.event))
         for effect in step.effects:
             self._node(node, f"  {told(effect)}")
@@ -76,16 +73,13 @@ class Trace(Observer):
                 self._node(node, f"  is {state}")
 
     def on_down(self, node: Node, crash: Crash) -> None:
-        """See ``Observer``."""
         within = f" after {crash.performed} of {crash.effects} effects" if crash.effects else ""
         self._node(node, f"is down: {crash.cause}{within}")
 
     def on_wiped(self, node: Node) -> None:
-        """See ``Observer``."""
         self._node(node, "has an empty disk in place of its own")
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
-        """See ``Observer``."""
         self._node(node, f"does not start: {error}")
 
     def finish(self, *ending: str) -> None:

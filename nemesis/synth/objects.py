@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nemesis.synth.newcomers import Newcomers
-from nemesis.synth.plan import Placing, Plan, SynthModel
+from nemesis.synth.plan import Newcomers, Placing, Plan, SynthModel
 
 READ_SHARE = 0.5
 FETCH_MAX = 10

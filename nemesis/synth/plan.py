@@ -3,6 +3,8 @@
 Owns the parameters with their bounds, and the choice of which key each anomaly gets and when. An anomaly has its key,
 or its two, for itself: whatever else is found there is its consequence, which its plant names, or a mistake of the
 judge.
+
+Values and processes that nobody was given before: what every world that is made up hands out.
 """
 
 from __future__ import annotations
@@ -96,3 +98,21 @@ def counted(names: Sequence[str], known: Sequence[str]) -> dict[str, int]:
         for one in known if name == "all" else [name]:
             counts[one] = counts.get(one, 0) + int(number or "1")
     return counts
+
+
+class Newcomers:
+    """Counts values from 1, and processes from behind those that there are at first."""
+
+    def __init__(self, processes: int) -> None:
+        self._next_process = processes
+        self._number = 0
+
+    def fresh(self) -> int:
+        """A value that was never used."""
+        self._number += 1
+        return self._number
+
+    def new_process(self) -> int:
+        """A process that nobody has heard of."""
+        self._next_process += 1
+        return self._next_process - 1

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from nemesis.cluster.closing import closed_by
-from nemesis.cluster.deaths import death_of
 from nemesis.cluster.faketime import OFFSET_NAME, faked_by, set_offset, why_no_faketime
-from nemesis.cluster.host import Host
+from nemesis.cluster.host import Host, death_of
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.store import StoreClient
@@ -153,7 +152,6 @@ class ForeignSystem(ABC):
 
     @property
     def shows_logs(self) -> bool:
-        """Whether ``replica_states`` and ``dumps`` tell what the nodes hold; else clients alone say what is kept."""
         return self.offer.shows_logs
 
     @property

@@ -13,7 +13,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 from nemesis.cluster.host import SERVICE_PORT
-from nemesis.cluster.process_nodes import ProcessNodes
+from nemesis.cluster.processes import ProcessNodes
 from nemesis.errors import UnsupportedError
 from nemesis.faults.breakable import SystemLinks
 from nemesis.faults.links import Link, LinkMode
@@ -73,11 +73,9 @@ class LoopbackHost(ProcessNodes):
         return IN_SIMULATOR_ONLY if need is Need.SIMULATOR else WHY_NO_CUT
 
     async def open(self) -> None:
-        """Make the folders."""
         self.make_folders()
 
     async def close(self) -> None:
-        """End every process."""
         self.kill_all_now()
 
     def addresses(self, source: int, port: int = SERVICE_PORT) -> Mapping[int, str]:

@@ -19,8 +19,7 @@ from nemesis.errors import DeletedError, NotDoneError, UnknownOutcomeError
 from nemesis.faults.needs import Need
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType, PolledRecord
 from nemesis.history.recorder import Recorder
-from nemesis.workload.pace import Pace
-from nemesis.workload.workload import HasClients, Setup, Workload
+from nemesis.workload.workload import HasClients, Pace, Setup, Workload
 
 APPEND_SHARE = 0.5
 FINAL_POLLS_MAX = 1_000_000

@@ -41,7 +41,6 @@ class Bank(Model):
         return ()
 
     def reads_only(self, operation: Operation) -> bool:
-        """True for reads."""
         return operation.f == "read"
 
     def step(self, state: Value, operation: Operation) -> Value | Refusal:

@@ -42,7 +42,6 @@ class CounterWorkload(ObjectWorkload):
             await process.do(INCREMENT, name, process.client.increment(name, amount), told=_sum(name), value=amount)
 
     async def read(self, process: Process, name: str) -> Answer | None:
-        """Read the sum."""
         return await process.do(READ, name, process.client.get(name), told=_sum(name))
 
 

@@ -2,6 +2,8 @@
 
 Owns the order of these steps and their bounds. Whatever does not come to pass in time is recorded as it is, and the run
 is judged by what could be read: it is unknown at best, never waited for without end.
+
+What every replica says of its high watermark, asked again and again while a run goes on.
 """
 
 from __future__ import annotations
@@ -15,10 +17,9 @@ from typing import Any
 from nemesis.cluster.system import Dump, ReplicaState, Report, System
 from nemesis.errors import NodeFailedError
 from nemesis.faults.breakable import ClusterState, PartitionState
-from nemesis.history import DUMP, FINAL_ISR, EventType, ReplicaEvent, ReplicaLogBatch
+from nemesis.history import DUMP, FINAL_ISR, HIGH_WATERMARK, EventType, ReplicaEvent, ReplicaLogBatch
 from nemesis.history.recorder import Clock, Recorder
 from nemesis.history.writer import HistoryWriter
-from nemesis.workload.sampler import record_states
 
 CONVERGE = "converge"
 NOBODY = -1
@@ -192,3 +193,30 @@ class ReportWriter:
                         detail=report.detail,
                     )
                 )
+
+
+SAMPLE_S_MIN = 0.5
+ANSWERS_PER_S = 40
+"""So many answers a second, at most, are worth their share of the processor."""
+
+
+async def sample_high_watermarks(system: System, recorder: Recorder, stop: asyncio.Event) -> None:
+    """Ask every replica of every log, again and again; who waits no longer sets ``stop`` and cancels this."""
+    while not stop.is_set():
+        states = await system.replica_states()
+        record_states(states, recorder)
+        await asyncio.sleep(max(SAMPLE_S_MIN, len(states) / ANSWERS_PER_S))
+
+
+def record_states(states: tuple[ReplicaState, ...], recorder: Recorder) -> None:
+    """One row for each replica that knows a high watermark."""
+    for state in states:
+        if state.high_watermark is not None:
+            recorder.replica(
+                state.node,
+                HIGH_WATERMARK,
+                topic_partition=state.topic_partition,
+                epoch=state.epoch,
+                offset=state.high_watermark,
+                detail=state.role,
+            )

@@ -25,8 +25,7 @@ from nemesis.history.events import READ, EventType
 from nemesis.history.recorder import Recorder
 from nemesis.linearizability.model import Model
 from nemesis.workload.encoding import Detail, Encoding
-from nemesis.workload.pace import Pace
-from nemesis.workload.workload import Setup, Workload
+from nemesis.workload.workload import Pace, Setup, Workload
 
 READ_OBJECTS = "read-objects"
 OPERATIONS_PER_OBJECT = 100
@@ -164,7 +163,6 @@ class ObjectWorkload(Workload):
         return {value: detail["changed_at"]} if value is not None and "changed_at" in detail else {}
 
     async def run_slot(self, pace: Pace, stop: asyncio.Event) -> None:
-        """One process after the other."""
         while not stop.is_set():
             process = self._new_process()
             try:

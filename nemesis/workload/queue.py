@@ -53,7 +53,6 @@ class QueueWorkload(ObjectWorkload):
             await self._dequeue(process, name)
 
     async def read(self, process: Process, name: str) -> Answer | None:
-        """Empty it."""
         while (answer := await self._dequeue(process, name)) is not None and answer.found:
             pass
         return answer

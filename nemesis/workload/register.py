@@ -56,7 +56,6 @@ class RegisterWorkload(ObjectWorkload):
             await self._compare_and_set(process, name)
 
     async def read(self, process: Process, name: str) -> Answer | None:
-        """Read it."""
         answer = await process.do(READ, name, process.client.get(name), told=one_key(name))
         self._note(name, answer)
         return answer

@@ -4,6 +4,8 @@ Owns what every workload says of itself: its name, its words in the help and in 
 system's clients, which options are about it, and which faults mean nothing to it. Each is declared once, by its class,
 which also does it; ``catalogue`` lists them, and all tables follow from that. Owns the life of slots, too: each has one
 process after the other, and all of them draw from one pace. Source: Jepsen's processes.
+
+When the next operation is due: a steady rate, whatever the operations take.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Protocol
@@ -21,7 +24,6 @@ from nemesis.cluster.system import LogClient
 from nemesis.faults.load import Load
 from nemesis.faults.needs import Need
 from nemesis.history.recorder import Recorder
-from nemesis.workload.pace import Pace
 
 KEYS_DEFAULT = 10
 
@@ -105,3 +107,40 @@ class Workload(ABC):
         """The number of a process, which none had before."""
         number, self._next_process = self._next_process, self._next_process + 1
         return number
+
+
+BEHIND_S_MAX = 0.5
+NOTICED_S_MAX = 0.1
+"""How long whoever waits goes on as if the load were what it was."""
+
+
+class Pace:
+    """Hands out slots.
+
+    ``rate`` is operations a second, all processes together, ``load`` how many times as many it is to be at the moment.
+    ``begin_s`` is the loop's time of the first slot; absent = now.
+    """
+
+    def __init__(self, rate: float, *, load: Load | None = None, begin_s: float | None = None) -> None:
+        if rate <= 0:
+            raise ValueError(f"rate is {rate}: give more than 0 operations a second")
+        self._interval_s = 1 / rate
+        self._load = load or Load()
+        self._line = asyncio.Lock()
+        self._last_s = (asyncio.get_running_loop().time() if begin_s is None else begin_s) - self._interval_s
+
+    async def wait_turn(self, stop: asyncio.Event) -> bool:
+        """Wait for the next slot, in line; False when ``stop`` was set first."""
+        loop = asyncio.get_running_loop()
+        async with self._line:
+            while not stop.is_set() and (wait_s := self._due_s() - loop.time()) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(wait_s, NOTICED_S_MAX)):
+                        await stop.wait()
+            self._last_s = max(self._due_s(), loop.time() - BEHIND_S_MAX)
+        # Who is behind never waits above, and what is asked may answer at once: then nobody else would have a turn.
+        await asyncio.sleep(0)
+        return not stop.is_set()
+
+    def _due_s(self) -> float:
+        return self._last_s + self._interval_s / self._load.factor

@@ -11,9 +11,8 @@ import pytest
 
 from nemesis.checks import judge_transactions
 from nemesis.checks.anomalies import ROWS_MAX
-from nemesis.checks.components import components, way
 from nemesis.checks.cycles import ROUNDS_MAX
-from nemesis.checks.precedence import Kind, Precedence, graph_of
+from nemesis.checks.precedence import Kind, Precedence, components, graph_of, way
 from tests.checks.brute_transactions import CIRCLES, BruteTransactions, identity, shortest
 from tests.checks.histories import Row, names
 from tests.checks.transactions import Op, clean, lying, polls, send, table_of, taking, txn

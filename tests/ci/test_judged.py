@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.ci.cases import told
 from nemesis.ci.command import Finished
-from nemesis.ci.judged import NotJudgedError, judged_run, worst
-from nemesis.ci.keeping import make_small
-from nemesis.ci.words import told
-from nemesis.cli.one_run import record_and_judge
+from nemesis.ci.judged import NotJudgedError, judged_run, make_small, worst
+from nemesis.cli.settings import record_and_judge
 from tests.ci.runs import EXITS, MORE, FakeRuns, fake_run, write_run
 
 

@@ -8,9 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nemesis.ci.cases import Case, case_of, undecided
-from nemesis.ci.github import ROWS_MAX, annotated, append_summary, summary_of
-from nemesis.ci.junit import junit_of
-from nemesis.ci.telling import tell_ci, tell_ci_of_runs
+from nemesis.ci.telling import ROWS_MAX, annotated, append_summary, junit_of, summary_of, tell_ci, tell_ci_of_runs
 from tests.ci.runs import fake_run, write_run
 
 ON_GITHUB = {"GITHUB_ACTIONS": "true"}

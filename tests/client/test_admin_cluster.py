@@ -36,9 +36,8 @@ async def described(admin: Admin, holds: Callable[[TopicImage], bool]) -> TopicI
     raise AssertionError("the broker that answers does not hear of it")
 
 
-async def test_a_topic_lives_from_its_creation_to_its_end() -> None:
+async def test_a_topic_lives_from_its_creation_to_its_end(cluster: Cluster) -> None:
     """A topic is created, described, altered, led by whom the operator wants, and deleted."""
-    cluster = Cluster(3)
     admin, _ = admin_of(cluster)
     topic_id = await admin.create_topic("orders", assignment=[[2, 1], [3, 2]], configs={"min.insync.replicas": "2"})
     topic = await described(admin, lambda topic: topic.topic_id == topic_id)
@@ -53,9 +52,8 @@ async def test_a_topic_lives_from_its_creation_to_its_end() -> None:
             await admin.describe_topic("orders")
 
 
-async def test_an_operator_moves_the_leadership_back() -> None:
+async def test_an_operator_moves_the_leadership_back(cluster: Cluster) -> None:
     """A preferred leader that was away leads again when it is asked for."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (2, 1))
     admin, _ = admin_of(cluster)
     cluster.bounce(2)
@@ -65,9 +63,8 @@ async def test_an_operator_moves_the_leadership_back() -> None:
     assert cluster.leader(topic) == 2
 
 
-async def test_partitions_move_and_go_back() -> None:
+async def test_partitions_move_and_go_back(cluster: Cluster) -> None:
     """A move is begun, told of while it is under way, taken back, and told of no more when it is done."""
-    cluster = Cluster(3)
     first = cluster.create("orders", (1, 2), (2, 1))
     second = TopicPartition("orders", 1)
     admin, _ = admin_of(cluster)
@@ -86,9 +83,8 @@ async def test_partitions_move_and_go_back() -> None:
     assert [topic.partitions[number].replicas for number in (0, 1)] == [(3, 2), (1, 2)]
 
 
-async def test_a_refused_move_says_which_and_leaves_the_others() -> None:
+async def test_a_refused_move_says_which_and_leaves_the_others(cluster: Cluster) -> None:
     """The first partition that is refused gives its reason; the others are moved all the same."""
-    cluster = Cluster(3)
     first = cluster.create("orders", (1, 2), (2, 1))
     second = TopicPartition("orders", 1)
     admin, _ = admin_of(cluster)
@@ -105,9 +101,8 @@ async def test_a_refused_move_says_which_and_leaves_the_others() -> None:
     assert not refused.value.may_be_done
 
 
-async def test_a_change_survives_the_controller() -> None:
+async def test_a_change_survives_the_controller(cluster: Cluster) -> None:
     """With the controller gone, the next one is found and makes the change."""
-    cluster = Cluster(3)
     admin, _ = admin_of(cluster)
     await admin.create_topic("before", partition_count=1, replication_factor=3)
     cluster.kill(cluster.controller_id)
@@ -115,9 +110,8 @@ async def test_a_change_survives_the_controller() -> None:
     assert set(cluster.image.topics) == {"before", "after"}
 
 
-async def test_a_lost_answer_leaves_a_doubt() -> None:
+async def test_a_lost_answer_leaves_a_doubt(cluster: Cluster) -> None:
     """A refusal after an attempt whose answer was lost says that the change may be done."""
-    cluster = Cluster(3)
     admin, connections = admin_of(cluster)
     lost: list[int] = []
 
@@ -137,9 +131,8 @@ async def test_a_lost_answer_leaves_a_doubt() -> None:
     assert not again.value.may_be_done
 
 
-async def test_records_are_deleted_up_to_an_offset() -> None:
+async def test_records_are_deleted_up_to_an_offset(cluster: Cluster) -> None:
     """Each partition begins where it was told to, or at its high watermark; on all replicas, and once is enough."""
-    cluster = Cluster(3)
     admin, connections = admin_of(cluster)
     first, second = cluster.create("orders", (1, 2)), cluster.create("refunds", (2, 3))
     for topic in (first, second):
@@ -151,9 +144,8 @@ async def test_records_are_deleted_up_to_an_offset() -> None:
     assert {cluster.replica(broker, first).log.log_start_offset for broker in (1, 2)} == {3}
 
 
-async def test_uncommitted_records_are_not_deleted() -> None:
+async def test_uncommitted_records_are_not_deleted(cluster: Cluster) -> None:
     """Beyond the high watermark is a refusal at once, by which nothing was changed."""
-    cluster = Cluster(3)
     admin, _ = admin_of(cluster)
     topic = cluster.create("orders", (1, 2))
     cluster.produce(topic, b"0")
@@ -163,9 +155,8 @@ async def test_uncommitted_records_are_not_deleted() -> None:
     assert cluster.replica(1, topic).log.log_start_offset == 0
 
 
-async def test_records_of_no_partition_cannot_be_deleted() -> None:
+async def test_records_of_no_partition_cannot_be_deleted(cluster: Cluster) -> None:
     """A partition that stays unknown is named as unknown when the time is up; certainly nothing was done."""
-    cluster = Cluster(3)
     admin, _ = admin_of(cluster)
     with pytest.raises(UnknownTopicError, match=r"^nothing-0 does not exist$") as refused:
         await admin.delete_records({TopicPartition("nothing", 0): 1}, timeout_ms=500)
@@ -173,9 +164,8 @@ async def test_records_of_no_partition_cannot_be_deleted() -> None:
 
 
 @pytest.mark.parametrize("offset", [-2, 2**63, 10**19])
-async def test_what_is_no_offset_is_said_before_anybody_is_asked(offset: int) -> None:
+async def test_what_is_no_offset_is_said_before_anybody_is_asked(cluster: Cluster, offset: int) -> None:
     """No partition's records are deleted if one of the offsets cannot be meant."""
-    cluster = Cluster(3)
     admin, connections = admin_of(cluster)
     topic = cluster.create("orders", (1, 2))
     with pytest.raises(ValueError, match=f"orders-1: {offset} is no offset"):
@@ -183,9 +173,8 @@ async def test_what_is_no_offset_is_said_before_anybody_is_asked(offset: int) ->
     assert connections.calls == []
 
 
-async def test_records_are_deleted_by_the_next_leader() -> None:
+async def test_records_are_deleted_by_the_next_leader(cluster: Cluster) -> None:
     """With the leader gone the next one is found; an answer that was lost is asked for again."""
-    cluster = Cluster(3)
     admin, connections = admin_of(cluster)
     topic = cluster.create("orders", (1, 2))
     cluster.produce(topic, b"0", b"1")
@@ -205,9 +194,8 @@ async def test_records_are_deleted_by_the_next_leader() -> None:
     assert connections.asked(DeleteRecordsRequest)[-1] == 2
 
 
-async def test_a_deletion_without_an_answer_is_in_doubt() -> None:
+async def test_a_deletion_without_an_answer_is_in_doubt(cluster: Cluster) -> None:
     """Where every answer is lost, the records may be gone."""
-    cluster = Cluster(3)
     admin, connections = admin_of(cluster)
     topic = cluster.create("orders", (1, 2))
     cluster.produce(topic, b"0")
@@ -243,9 +231,8 @@ async def test_an_operator_chooses_where_a_partition_waits() -> None:
     assert cluster.leader(name) == 2
 
 
-async def test_the_high_watermark_is_looked_up_once() -> None:
+async def test_the_high_watermark_is_looked_up_once(cluster: Cluster) -> None:
     """What is committed after a deletion was asked for outlives it, however often it has to be asked for again."""
-    cluster = Cluster(3)
     name = cluster.create("orders", (1, 2))
     cluster.produce(name, b"a", b"b")
     admin, connections = admin_of(cluster)

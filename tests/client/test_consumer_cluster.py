@@ -48,9 +48,8 @@ def values(records: list[ConsumerRecord]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
-async def test_all_partitions_are_read_from_their_leaders() -> None:
+async def test_all_partitions_are_read_from_their_leaders(cluster: Cluster) -> None:
     """Records of several partitions come in order within each, with one Fetch per broker."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2), (2, 3), (1, 3))
     names = [topic, TopicPartition("orders", 1), TopicPartition("orders", 2)]
     for number, name in enumerate(names):
@@ -69,43 +68,40 @@ async def test_all_partitions_are_read_from_their_leaders() -> None:
     assert [len(request.partitions) for request in fetches[:2]] == [2, 1]
 
 
-async def test_poll_returns_nothing_after_its_time_and_new_records_at_once() -> None:
+async def test_poll_returns_nothing_after_its_time_and_new_records_at_once(lone: Cluster) -> None:
     """Without records ``poll`` ends in time; a record that comes while it waits is returned."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    consumer, connections = consumer_of(cluster, ConsumerConfig(), topic)
+    topic = lone.create("orders", (1,))
+    consumer, connections = consumer_of(lone, ConsumerConfig(), topic)
     async with consumer:
         before_ms = connections.clock.now_ms()
         assert await consumer.poll(200) == []
         assert connections.clock.now_ms() - before_ms < 260
         waiting = asyncio.create_task(consumer.poll(5000))
         await connections.clock.sleep(100)
-        cluster.produce(topic, b"a")
+        lone.produce(topic, b"a")
         assert values(await waiting) == [b"a"]
 
 
-async def test_poll_hands_out_no_more_than_asked_for() -> None:
+async def test_poll_hands_out_no_more_than_asked_for(lone: Cluster) -> None:
     """``max_poll_records`` bounds one poll; the position is behind the last record that was handed out."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    cluster.produce(topic, *[b"%d" % number for number in range(5)])
+    topic = lone.create("orders", (1,))
+    lone.produce(topic, *[b"%d" % number for number in range(5)])
     config = ConsumerConfig(auto_offset_reset=OffsetReset.EARLIEST, max_poll_records=2)
-    consumer, _ = consumer_of(cluster, config, topic)
+    consumer, _ = consumer_of(lone, config, topic)
     async with consumer:
         for expected, position in (([b"0", b"1"], 2), ([b"2", b"3"], 4), ([b"4"], 5)):
             assert values(await consumer.poll(1000)) == expected
             assert await consumer.position(topic) == position
 
 
-async def test_positions_are_the_readers_to_choose() -> None:
+async def test_positions_are_the_readers_to_choose(lone: Cluster) -> None:
     """Seeking goes to an offset, to both ends, and to a time; the offsets of all three can be asked for."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
+    topic = lone.create("orders", (1,))
     records = encode_batch([b"a", b"b", b"c"], timestamp_ms=1000).data
     request = m.ProduceRequest(topic_partition=topic, acks=-1, timeout_ms=1000, records=records)
-    cluster.ask(1, request, m.ProduceResponse)
-    cluster.produce(topic, b"d")
-    consumer, _ = consumer_of(cluster, EARLIEST, topic)
+    lone.ask(1, request, m.ProduceResponse)
+    lone.produce(topic, b"d")
+    consumer, _ = consumer_of(lone, EARLIEST, topic)
     async with consumer:
         consumer.seek(topic, 2)
         assert values(await read(consumer, 2)) == [b"c", b"d"]
@@ -121,12 +117,11 @@ async def test_positions_are_the_readers_to_choose() -> None:
         assert await consumer.offsets_for_times({topic: 5000}) == {topic: None}
 
 
-async def test_without_a_policy_a_position_is_needed() -> None:
+async def test_without_a_policy_a_position_is_needed(lone: Cluster) -> None:
     """With no position and no policy ``poll`` says what to do; an offset beyond the log is named with its bounds."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    cluster.produce(topic, b"a")
-    consumer, _ = consumer_of(cluster, STRICT, topic)
+    topic = lone.create("orders", (1,))
+    lone.produce(topic, b"a")
+    consumer, _ = consumer_of(lone, STRICT, topic)
     async with consumer:
         with pytest.raises(NoOffsetError, match="orders-0 has no position; seek"):
             await consumer.poll(1000)
@@ -139,20 +134,18 @@ async def test_without_a_policy_a_position_is_needed() -> None:
         assert values(await consumer.poll(1000)) == [b"a"]
 
 
-async def test_an_offset_out_of_range_begins_anew_by_policy() -> None:
+async def test_an_offset_out_of_range_begins_anew_by_policy(lone: Cluster) -> None:
     """With a policy, an offset that is not there is replaced by the log's start or end."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    cluster.produce(topic, b"a")
-    consumer, _ = consumer_of(cluster, EARLIEST, topic)
+    topic = lone.create("orders", (1,))
+    lone.produce(topic, b"a")
+    consumer, _ = consumer_of(lone, EARLIEST, topic)
     async with consumer:
         consumer.seek(topic, 7)
         assert values(await consumer.poll(1000)) == [b"a"]
 
 
-async def test_a_new_leader_is_found() -> None:
+async def test_a_new_leader_is_found(cluster: Cluster) -> None:
     """A consumer goes on at the next leader where it was at the last, and misses nothing."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3))
     cluster.produce(topic, b"a")
     consumer, _ = consumer_of(cluster, EARLIEST, topic)
@@ -176,9 +169,8 @@ async def test_what_cannot_be_read_is_not_passed_over_in_silence() -> None:
             await consumer.poll(10_000)
 
 
-async def test_records_come_from_the_follower_nearby() -> None:
+async def test_records_come_from_the_follower_nearby(cluster: Cluster) -> None:
     """The leader sends a consumer to the follower in its rack, and serves it itself when that is gone (KIP-392)."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3))
     cluster.produce(topic, b"a")
     consumer, connections = consumer_of(cluster, replace(EARLIEST, client_rack="r2"), topic)
@@ -203,9 +195,8 @@ async def test_records_come_from_the_follower_nearby() -> None:
         pytest.param((b"w", b"x", b"y", b"z"), id="longer"),
     ],
 )
-async def test_a_truncation_is_told(replacements: tuple[bytes, ...]) -> None:
+async def test_a_truncation_is_told(cluster: Cluster, replacements: tuple[bytes, ...]) -> None:
     """Records that were read and are gone are an error, with where the log was cut, however much was written since."""
-    cluster = Cluster(3)
     topic = cut(cluster)
     consumer, _ = consumer_of(cluster, STRICT, topic)
     async with consumer:
@@ -221,9 +212,8 @@ async def test_a_truncation_is_told(replacements: tuple[bytes, ...]) -> None:
         assert values(await read(consumer, len(replacements))) == list(replacements)
 
 
-async def test_a_truncation_below_the_end_is_told() -> None:
+async def test_a_truncation_below_the_end_is_told(cluster: Cluster) -> None:
     """A position that was looked up as the log's end is checked like one that was read up to."""
-    cluster = Cluster(3)
     topic = cut(cluster)
     consumer, _ = consumer_of(cluster, STRICT, topic)
     async with consumer:
@@ -234,9 +224,8 @@ async def test_a_truncation_below_the_end_is_told() -> None:
             await consumer.poll(10_000)
 
 
-async def test_a_truncation_is_told_to_who_comes_back() -> None:
+async def test_a_truncation_is_told_to_who_comes_back(cluster: Cluster) -> None:
     """A position that was kept with its epoch is checked when reading goes on from it."""
-    cluster = Cluster(3)
     topic = cut(cluster)
     consumer, _ = consumer_of(cluster, STRICT, topic)
     async with consumer:
@@ -250,9 +239,8 @@ async def test_a_truncation_is_told_to_who_comes_back() -> None:
             await again.poll(10_000)
 
 
-async def test_with_a_policy_reading_goes_on_where_the_log_was_cut() -> None:
+async def test_with_a_policy_reading_goes_on_where_the_log_was_cut(cluster: Cluster) -> None:
     """With a reset policy a truncation sends the consumer back to the divergence, so that it misses nothing new."""
-    cluster = Cluster(3)
     topic = cut(cluster)
     consumer, _ = consumer_of(cluster, EARLIEST, topic)
     async with consumer:
@@ -261,17 +249,16 @@ async def test_with_a_policy_reading_goes_on_where_the_log_was_cut() -> None:
         assert values(await read(consumer, 3)) == [b"x", b"y", b"z"]
 
 
-async def test_a_topic_that_was_replaced_is_a_truncation() -> None:
+async def test_a_topic_that_was_replaced_is_a_truncation(lone: Cluster) -> None:
     """A position in a topic that was deleted means nothing in a new one of the same name."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    cluster.produce(topic, b"a")
-    consumer, _ = consumer_of(cluster, STRICT, topic)
+    topic = lone.create("orders", (1,))
+    lone.produce(topic, b"a")
+    consumer, _ = consumer_of(lone, STRICT, topic)
     async with consumer:
         consumer.seek(topic, 0)
         assert values(await read(consumer, 1)) == [b"a"]
-        cluster.ask(1, m.DeleteTopicRequest(name="orders"), m.DeleteTopicResponse)
-        cluster.create("orders", (1,))
-        cluster.produce(topic, b"x", b"y")
+        lone.ask(1, m.DeleteTopicRequest(name="orders"), m.DeleteTopicResponse)
+        lone.create("orders", (1,))
+        lone.produce(topic, b"x", b"y")
         with pytest.raises(LogTruncatedError, match="deleted and created again"):
             await consumer.poll(5000)

@@ -32,9 +32,8 @@ async def taken(consumer: Consumer, count: int) -> list[ConsumerRecord]:
     return records
 
 
-async def test_a_loop_over_a_consumer_gives_every_record() -> None:
+async def test_a_loop_over_a_consumer_gives_every_record(cluster: Cluster) -> None:
     """Each record comes once and in order, and who leaves the loop goes on where it was left."""
-    cluster = Cluster(3)
     cluster.create("orders", (1, 2))
     cluster.produce(ORDERS, *(b"%d" % number for number in range(10)))
     consumer, _ = consumer_of(cluster, EARLIEST, ORDERS)
@@ -54,9 +53,8 @@ async def test_a_loop_over_nothing_is_refused() -> None:
             await taken(consumer, 1)
 
 
-async def test_one_record_is_written_and_waited_for() -> None:
+async def test_one_record_is_written_and_waited_for(cluster: Cluster) -> None:
     """What is returned says where the record stands, and it stands there."""
-    cluster = Cluster(3)
     cluster.create("orders", (1, 2))
     producer, _ = producer_of(cluster)
     async with producer:
@@ -66,22 +64,19 @@ async def test_one_record_is_written_and_waited_for() -> None:
     assert {each.topic_partition for each in written} == {ORDERS}
 
 
-async def test_what_serializers_make_deserializers_read() -> None:
+async def test_what_serializers_make_deserializers_read(lone: Cluster) -> None:
     """Keys and values are what they were, and None stays None."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, connections = producer_of(cluster)
+    lone.create("orders", (1,))
+    producer, connections = producer_of(lone)
     config = replace(
         producer._config, key_serializer=str.encode, value_serializer=lambda value: json.dumps(value).encode()
     )
     written: list[tuple[str | None, Any]] = [("alice", {"count": 3}), (None, [1, 2]), ("bob", None)]
-    serializing = Producer(
-        bootstrap(cluster), config, view_config=VIEW, connections=connections, clock=connections.clock
-    )
+    serializing = Producer(bootstrap(lone), config, view_config=VIEW, connections=connections, clock=connections.clock)
     async with producer, serializing:
         for key, value in written:
             await serializing.send_and_wait("orders", value, key=key)
-    consumer, _ = consumer_of(cluster, JSON, ORDERS)
+    consumer, _ = consumer_of(lone, JSON, ORDERS)
     async with consumer:
         read = await taken(consumer, 3)
 
@@ -89,12 +84,11 @@ async def test_what_serializers_make_deserializers_read() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 500], ids=["one by one", "many at once"])
-async def test_a_record_that_cannot_be_deserialized_is_not_passed_over(count: int) -> None:
+async def test_a_record_that_cannot_be_deserialized_is_not_passed_over(lone: Cluster, count: int) -> None:
     """What is in front of it is given, it is raised as often as it is met, and seek goes past it."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    cluster.produce(ORDERS, b"1", b"2", b"no JSON", b"4")
-    consumer, _ = consumer_of(cluster, replace(JSON, max_poll_records=count), ORDERS)
+    lone.create("orders", (1,))
+    lone.produce(ORDERS, b"1", b"2", b"no JSON", b"4")
+    consumer, _ = consumer_of(lone, replace(JSON, max_poll_records=count), ORDERS)
     async with consumer:
         values: list[object] = []
         while len(values) < 2:
@@ -109,12 +103,11 @@ async def test_a_record_that_cannot_be_deserialized_is_not_passed_over(count: in
     assert values == [1, 2, 4]
 
 
-async def test_topics_are_listed_by_name() -> None:
+async def test_topics_are_listed_by_name(lone: Cluster) -> None:
     """All of them, in order."""
-    cluster = Cluster(1)
     for name in ("orders", "archive"):
-        cluster.create(name, (1,))
-    connections = ClusterConnections(cluster)
-    async with Admin(bootstrap(cluster), VIEW, connections=connections, clock=connections.clock) as admin:
+        lone.create(name, (1,))
+    connections = ClusterConnections(lone)
+    async with Admin(bootstrap(lone), VIEW, connections=connections, clock=connections.clock) as admin:
         assert await admin.list_topics() == ["archive", "orders"]
     assert TopicPartition("orders", 0) == ORDERS

@@ -31,9 +31,8 @@ async def settle(group: FakeGroup, milliseconds: int = 50) -> None:
     await group.clock.sleep(milliseconds)
 
 
-async def test_a_command_is_applied_and_answered() -> None:
+async def test_a_command_is_applied_and_answered(group: FakeGroup) -> None:
     """The first command opens a session; all that follow are numbered in it; the end of the client ends it."""
-    group = FakeGroup()
     async with group.client() as client:
         assert [await client.apply(b"5"), await client.apply(b"-2")] == [b"5", b"3"]
         assert len(group.logs[ReplicaId(1)].sessions) == 1
@@ -45,9 +44,8 @@ async def test_a_command_is_applied_and_answered() -> None:
 
 @pytest.mark.parametrize("first", LOST)
 @pytest.mark.parametrize("second", [*LOST, Fate.ANSWERED])
-async def test_what_is_lost_is_repeated_and_counts_once(first: Fate, second: Fate) -> None:
+async def test_what_is_lost_is_repeated_and_counts_once(group: FakeGroup, first: Fate, second: Fate) -> None:
     """Whatever becomes of two attempts, and also if a copy is applied late, the sum is that of one application."""
-    group = FakeGroup()
     async with group.client() as client:
         assert await client.apply(b"1") == b"1"
         group.fates.extend([first, second])
@@ -56,9 +54,8 @@ async def test_what_is_lost_is_repeated_and_counts_once(first: Fate, second: Fat
     assert group.logs[ReplicaId(1)].query(b"") == group.logs[ReplicaId(2)].query(b"")
 
 
-async def test_the_opening_of_a_session_is_repeated() -> None:
+async def test_the_opening_of_a_session_is_repeated(group: FakeGroup) -> None:
     """A session of which nobody knows expires; the commands are numbered in the one that was told."""
-    group = FakeGroup()
     group.fates.extend([Fate.ANSWER_LOST, Fate.NEVER_SENT])
     async with group.client() as client:
         assert await client.apply(b"1") == b"1"
@@ -66,9 +63,8 @@ async def test_the_opening_of_a_session_is_repeated() -> None:
     assert len(group.logs[ReplicaId(1)].sessions) == 1
 
 
-async def test_without_an_answer_it_is_unknown() -> None:
+async def test_without_an_answer_it_is_unknown(group: FakeGroup) -> None:
     """A command that may have been sent and was not answered in its time is unknown, and later ones go on."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         group.fates.extend([Fate.REQUEST_LOST] * 100)
@@ -78,9 +74,8 @@ async def test_without_an_answer_it_is_unknown() -> None:
         assert await client.apply(b"100") == b"101"
 
 
-async def test_what_is_in_the_air_at_the_end_is_unknown() -> None:
+async def test_what_is_in_the_air_at_the_end_is_unknown(group: FakeGroup) -> None:
     """Time that runs out during the first attempt leaves a doubt as well: the leader may be applying it."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         group.silent = set(ADDRESSES)
@@ -89,9 +84,8 @@ async def test_what_is_in_the_air_at_the_end_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("in_session", [True, False])
-async def test_what_was_never_sent_is_certainly_not_applied(in_session: bool) -> None:
+async def test_what_was_never_sent_is_certainly_not_applied(group: FakeGroup, in_session: bool) -> None:
     """With nobody to connect to, with or without a session, there is no doubt."""
-    group = FakeGroup()
     async with group.client() as client:
         if in_session:
             await client.apply(b"1")
@@ -115,9 +109,10 @@ async def test_what_was_never_sent_is_certainly_not_applied(in_session: bool) ->
         ),
     ],
 )
-async def test_a_refusal_that_stays_ends_it_at_once(attempts: list[ApplyResponse], raised: type[WriteError]) -> None:
+async def test_a_refusal_that_stays_ends_it_at_once(
+    group: FakeGroup, attempts: list[ApplyResponse], raised: type[WriteError]
+) -> None:
     """What asking again cannot change is told at once; an attempt before it leaves its doubt."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         group.refusals.extend(attempts)
@@ -137,9 +132,8 @@ async def test_a_refusal_that_stays_ends_it_at_once(attempts: list[ApplyResponse
         refused(ErrorCode.UNKNOWN_SERVER_ERROR, not_appended=False),
     ],
 )
-async def test_a_refusal_that_passes_is_repeated(refusal: ApplyResponse) -> None:
+async def test_a_refusal_that_passes_is_repeated(group: FakeGroup, refusal: ApplyResponse) -> None:
     """Errors that pass, and all that leave a doubt, are answered by the same command again."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         group.refusals.append(refusal)
@@ -147,9 +141,8 @@ async def test_a_refusal_that_passes_is_repeated(refusal: ApplyResponse) -> None
     assert group.copies() == [1, 2]
 
 
-async def test_a_command_that_is_not_understood_is_refused() -> None:
+async def test_a_command_that_is_not_understood_is_refused(group: FakeGroup) -> None:
     """The machine's refusal is definite, whatever was lost before, and says why."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         group.fates.append(Fate.ANSWER_LOST)
@@ -161,9 +154,8 @@ async def test_a_command_that_is_not_understood_is_refused() -> None:
 # --- leaders --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_new_leader_is_found_by_the_hint_of_the_old_one() -> None:
+async def test_a_new_leader_is_found_by_the_hint_of_the_old_one(group: FakeGroup) -> None:
     """A replica that leads no more names the next one, which is asked at once."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         asked = len(group.asked(DescribeReplicaRequest))
@@ -175,9 +167,8 @@ async def test_a_new_leader_is_found_by_the_hint_of_the_old_one() -> None:
     assert len(group.asked(DescribeReplicaRequest)) == asked
 
 
-async def test_a_new_leader_is_found_by_the_others() -> None:
+async def test_a_new_leader_is_found_by_the_others(group: FakeGroup) -> None:
     """When the leader dies, the others are asked who leads, until one of them does."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         group.down.add(ReplicaId(1))
@@ -188,9 +179,8 @@ async def test_a_new_leader_is_found_by_the_others() -> None:
         assert await waiting == b"11"
 
 
-async def test_an_older_leader_is_not_believed() -> None:
+async def test_an_older_leader_is_not_believed(group: FakeGroup) -> None:
     """A replica that lags behind does not bring the client back to a leader of an earlier epoch."""
-    group = FakeGroup()
     group.lead(3)
     group.believed = {ReplicaId(1): group.leader, ReplicaId(2): group.leader}
     async with group.client() as client:
@@ -201,18 +191,16 @@ async def test_an_older_leader_is_not_believed() -> None:
         assert await client.apply(b"10") == b"11"
 
 
-async def test_the_group_is_looked_for_behind_replicas_that_lack_it() -> None:
+async def test_the_group_is_looked_for_behind_replicas_that_lack_it(group: FakeGroup) -> None:
     """A bootstrap address need not have the group: it knows where the others are."""
-    group = FakeGroup()
     group.has_group = {ReplicaId(3)}
     group.lead(3)
     async with group.client() as client:
         assert await client.apply(b"1") == b"1"
 
 
-async def test_a_group_that_nobody_has_is_told_at_once() -> None:
+async def test_a_group_that_nobody_has_is_told_at_once(group: FakeGroup) -> None:
     """When all have answered, there is nothing to wait for."""
-    group = FakeGroup()
     group.has_group = set()
     async with group.client() as client:
         with pytest.raises(UnknownGroupError, match="no replica that was asked has a group 'g'"):
@@ -222,9 +210,8 @@ async def test_a_group_that_nobody_has_is_told_at_once() -> None:
     assert group.clock.now_ms() < 100
 
 
-async def test_a_group_that_may_be_where_nobody_answers_is_waited_for() -> None:
+async def test_a_group_that_may_be_where_nobody_answers_is_waited_for(group: FakeGroup) -> None:
     """One that cannot be asked may have the group."""
-    group = FakeGroup()
     group.has_group = {ReplicaId(3)}
     group.lead(3)
     group.down.add(ReplicaId(3))
@@ -239,9 +226,8 @@ async def test_a_group_that_may_be_where_nobody_answers_is_waited_for() -> None:
 # --- sessions -------------------------------------------------------------------------------------------------------
 
 
-async def test_an_idle_session_is_kept_alive() -> None:
+async def test_an_idle_session_is_kept_alive(group: FakeGroup) -> None:
     """A client that does nothing for many times to live goes on in its session."""
-    group = FakeGroup()
     async with group.client(GroupConfig(session_ttl_ms=1_000)) as client:
         await client.apply(b"1")
         await settle(group, 5_000)
@@ -250,9 +236,8 @@ async def test_an_idle_session_is_kept_alive() -> None:
     assert 10 <= len(group.entries(KeepSessionAlive)) <= 16
 
 
-async def test_a_keep_alive_that_is_lost_is_repeated() -> None:
+async def test_a_keep_alive_that_is_lost_is_repeated(group: FakeGroup) -> None:
     """Two attempts that are lost do not cost the session."""
-    group = FakeGroup()
     async with group.client(GroupConfig(session_ttl_ms=1_000)) as client:
         await client.apply(b"1")
         group.fates.extend([Fate.REQUEST_LOST, Fate.NEVER_SENT])
@@ -261,9 +246,8 @@ async def test_a_keep_alive_that_is_lost_is_repeated() -> None:
     assert len(group.entries(OpenSession)) == 1
 
 
-async def test_a_session_that_has_expired_is_replaced() -> None:
+async def test_a_session_that_has_expired_is_replaced(group: FakeGroup) -> None:
     """A command of which certainly no copy was applied goes on in a new session."""
-    group = FakeGroup()
     async with group.client(GroupConfig(session_ttl_ms=1_000)) as client:
         await client.apply(b"1")
         group.pass_ms(1_000)
@@ -272,9 +256,8 @@ async def test_a_session_that_has_expired_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.ANSWER_LOST, Fate.REQUEST_LOST])
-async def test_what_was_in_doubt_when_the_session_expired_stays_unknown(fate: Fate) -> None:
+async def test_what_was_in_doubt_when_the_session_expired_stays_unknown(group: FakeGroup, fate: Fate) -> None:
     """A command whose answer was lost, in a session that is gone, is neither repeated elsewhere nor called undone."""
-    group = FakeGroup()
     async with group.client(GroupConfig(session_ttl_ms=1_000)) as client:
         await client.apply(b"1")
         group.fates.append(fate)
@@ -305,9 +288,8 @@ async def test_commands_that_the_session_has_no_room_for_come_again(limits: Sess
     assert sorted(map(int, replies)) == list(range(1, 21))
 
 
-async def test_the_end_of_the_client_ends_what_is_open() -> None:
+async def test_the_end_of_the_client_ends_what_is_open(group: FakeGroup) -> None:
     """Calls that are open when the client is closed are told what is known of them, and nothing can be applied then."""
-    group = FakeGroup()
     client = group.client()
     await client.apply(b"1")
     group.silent.add(ReplicaId(1))
@@ -320,9 +302,8 @@ async def test_the_end_of_the_client_ends_what_is_open() -> None:
         await client.apply(b"100")
 
 
-async def test_a_call_that_is_cancelled_does_not_stop_the_others() -> None:
+async def test_a_call_that_is_cancelled_does_not_stop_the_others(group: FakeGroup) -> None:
     """The sequence of a command that nobody waits for is acknowledged, and the window moves on."""
-    group = FakeGroup()
     async with group.client(GroupConfig(session_window=4, commands_in_flight_max=4)) as client:
         await client.apply(b"1")
         group.silent.add(ReplicaId(1))
@@ -334,9 +315,8 @@ async def test_a_call_that_is_cancelled_does_not_stop_the_others() -> None:
         assert int(await client.apply(b"100")) % 10 == 1
 
 
-async def test_what_nobody_waits_for_is_not_sent_again() -> None:
+async def test_what_nobody_waits_for_is_not_sent_again(group: FakeGroup) -> None:
     """A command that was cancelled, or whose time was up, is left to what became of its copies."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"1")
         group.fates.extend([Fate.REQUEST_LOST] * 1_000)
@@ -360,18 +340,16 @@ def sizes(requests: Iterable[ApplyRequest]) -> list[int]:
     return [len(request.entries) for request in requests]
 
 
-async def test_commands_of_one_moment_travel_together() -> None:
+async def test_commands_of_one_moment_travel_together(group: FakeGroup) -> None:
     """Those who call before the client gets to run share a request."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"0")
         await asyncio.gather(*(client.apply(b"1") for _ in range(50)))
     assert sizes(group.applies()) == [1, 1, 50, 1]
 
 
-async def test_commands_that_wait_for_requests_travel_together() -> None:
+async def test_commands_that_wait_for_requests_travel_together(group: FakeGroup) -> None:
     """With as many requests under way as there may be, what comes waits, and goes in one when one returns."""
-    group = FakeGroup()
     group.latency_ms = 250
     async with group.client(GroupConfig(requests_in_flight_max=2)) as client:
         await client.apply(b"0")
@@ -384,18 +362,16 @@ async def test_commands_that_wait_for_requests_travel_together() -> None:
     assert sizes(group.applies()) == [1, 1, 1, 1, 8, 1]
 
 
-async def test_batches_are_bounded_in_entries() -> None:
+async def test_batches_are_bounded_in_entries(group: FakeGroup) -> None:
     """No request has more entries than configured."""
-    group = FakeGroup()
     async with group.client(GroupConfig(batch_entries_max=4)) as client:
         await client.apply(b"0")
         await asyncio.gather(*(client.apply(b"0") for _ in range(10)))
     assert sizes(group.applies())[2:-1] == [4, 4, 2]
 
 
-async def test_batches_are_bounded_in_bytes() -> None:
+async def test_batches_are_bounded_in_bytes(group: FakeGroup) -> None:
     """No request has more bytes than configured, but for a command that is larger by itself."""
-    group = FakeGroup()
     async with group.client(GroupConfig(batch_bytes_max=100, requests_in_flight_max=1)) as client:
         await client.apply(b"0")
         await asyncio.gather(*(client.apply(b"0") for _ in range(5)), *(client.apply(b"0" * 18) for _ in range(3)))
@@ -405,9 +381,8 @@ async def test_batches_are_bounded_in_bytes() -> None:
     assert len([request for request in group.applies() if sum(map(len, request.entries)) > 100]) == 1
 
 
-async def test_calls_beyond_the_bound_wait_for_room() -> None:
+async def test_calls_beyond_the_bound_wait_for_room(group: FakeGroup) -> None:
     """No more commands are open than configured; one that finds no room in its time certainly is not applied."""
-    group = FakeGroup()
     config = GroupConfig(commands_in_flight_max=2)
     async with group.client(config) as client:
         assert sorted(await asyncio.gather(*(client.apply(b"1") for _ in range(6)))) == [b"%d" % n for n in range(1, 7)]
@@ -436,9 +411,8 @@ async def test_no_command_is_sent_beyond_the_window() -> None:
 
 
 @pytest.mark.parametrize("not_appended", [True, False])
-async def test_what_does_not_fit_together_is_sent_alone(not_appended: bool) -> None:
+async def test_what_does_not_fit_together_is_sent_alone(group: FakeGroup, not_appended: bool) -> None:
     """A batch that is too large, or whose outcomes are for an answer, is taken apart; each command counts once."""
-    group = FakeGroup()
     async with group.client() as client:
         await client.apply(b"0")
         if not_appended:

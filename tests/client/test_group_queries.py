@@ -27,9 +27,8 @@ def asker(group: FakeGroup, seed: int = 0) -> GroupClient:
     return GroupClient("r1:1", GROUP.topic, view_config=VIEW, connections=group, clock=group.clock, random=Random(seed))
 
 
-async def test_the_leader_is_asked() -> None:
+async def test_the_leader_is_asked(group: FakeGroup) -> None:
     """A question opens no session, and its answer says of which state it is."""
-    group = FakeGroup()
     group.lead(2)
     async with asker(group) as client:
         answer = await client.query(b"")
@@ -38,9 +37,8 @@ async def test_the_leader_is_asked() -> None:
     assert group.applies() == []
 
 
-async def test_any_replica_is_asked_as_long_as_it_answers() -> None:
+async def test_any_replica_is_asked_as_long_as_it_answers(group: FakeGroup) -> None:
     """The same replica is asked until it fails; then another one is, at once and from then on."""
-    group = FakeGroup()
     async with asker(group) as client:
         for _ in range(3):
             await client.query(b"", node=Node.ANY)
@@ -65,9 +63,8 @@ async def test_all_replicas_are_chosen_by_some() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_a_replica_without_the_group_is_passed_over(seed: int) -> None:
+async def test_a_replica_without_the_group_is_passed_over(group: FakeGroup, seed: int) -> None:
     """Any replica means any that has the group."""
-    group = FakeGroup()
     group.has_group = {THREE}
     async with asker(group, seed) as client:
         for _ in range(3):
@@ -78,9 +75,8 @@ async def test_a_replica_without_the_group_is_passed_over(seed: int) -> None:
             await client.query(b"", node=Node.ANY)
 
 
-async def test_a_stale_answer_is_as_old_as_the_replica() -> None:
+async def test_a_stale_answer_is_as_old_as_the_replica(group: FakeGroup) -> None:
     """A replica that is behind answers a stale question, and not a linearizable one."""
-    group = FakeGroup()
     group.held_back.add(THREE)
     async with asker(group) as client:
         await client.apply(b"1")
@@ -91,9 +87,8 @@ async def test_a_stale_answer_is_as_old_as_the_replica() -> None:
         assert (await client.query(b"", node=TWO)).reply == b"1"
 
 
-async def test_an_answer_waits_for_what_is_applied() -> None:
+async def test_an_answer_waits_for_what_is_applied(group: FakeGroup) -> None:
     """With after_offset the answer comes with the next application, or when it has waited long enough."""
-    group = FakeGroup()
     async with asker(group) as client:
         await client.apply(b"1")
         now = await client.query(b"")
@@ -110,18 +105,16 @@ async def test_an_answer_waits_for_what_is_applied() -> None:
     "error",
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.OFFSET_NOT_AVAILABLE],
 )
-async def test_a_question_is_put_again(error: ErrorCode) -> None:
+async def test_a_question_is_put_again(group: FakeGroup, error: ErrorCode) -> None:
     """What passes is waited out: nothing changes by a question."""
-    group = FakeGroup()
     group.refusals.append(m.QueryResponse(error=error))
     async with asker(group) as client:
         assert (await client.query(b"")).reply == b"0"
     assert len(group.asked(m.QueryRequest)) == 2
 
 
-async def test_what_asking_again_cannot_cure_is_told_at_once() -> None:
+async def test_what_asking_again_cannot_cure_is_told_at_once(group: FakeGroup) -> None:
     """A refusal of the question itself, by the replica or by the machine, is not asked for twice."""
-    group = FakeGroup()
     group.refusals.append(m.QueryResponse(error=ErrorCode.INVALID_REQUEST))
     async with asker(group) as client:
         with pytest.raises(ReadFailedError, match="broker 1 at r1:1 answered INVALID_REQUEST"):
@@ -132,9 +125,8 @@ async def test_what_asking_again_cannot_cure_is_told_at_once() -> None:
     assert len(group.asked(m.QueryRequest)) == 2
 
 
-async def test_nobody_there_is_told_in_time() -> None:
+async def test_nobody_there_is_told_in_time(group: FakeGroup) -> None:
     """Who reaches nobody is told so; who reaches some, what they said."""
-    group = FakeGroup()
     async with asker(group) as client:
         group.down = set(ADDRESSES)
         with pytest.raises(ClusterUnreachableError, match=r"g-0: no answer within 100 ms; last: .*refuses connections"):
@@ -146,9 +138,8 @@ async def test_nobody_there_is_told_in_time() -> None:
     assert not isinstance(told.value, ClusterUnreachableError)
 
 
-async def test_a_replica_that_is_not_there_is_named() -> None:
+async def test_a_replica_that_is_not_there_is_named(group: FakeGroup) -> None:
     """A replica that nobody has an address of cannot be asked."""
-    group = FakeGroup()
     async with asker(group) as client:
         with pytest.raises(ReadFailedError, match="no address is known for replica 9"):
             await client.query(b"", node=ReplicaId(9), timeout_ms=100)
@@ -157,9 +148,8 @@ async def test_a_replica_that_is_not_there_is_named() -> None:
 # --- the quorum -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_leader_describes_its_quorum() -> None:
+async def test_the_leader_describes_its_quorum(group: FakeGroup) -> None:
     """The leader is looked for behind replicas that lead no more."""
-    group = FakeGroup()
     group.lead(3)
     group.believed = {ONE: group.leader}
     group.lead(2)
@@ -169,17 +159,15 @@ async def test_the_leader_describes_its_quorum() -> None:
     assert group.is_closed
 
 
-async def test_a_quorum_without_a_leader_is_told() -> None:
+async def test_a_quorum_without_a_leader_is_told(group: FakeGroup) -> None:
     """While nobody leads, nobody can say how the voters stand."""
-    group = FakeGroup()
     group.lead(None)
     with pytest.raises(ReadFailedError, match="no leader has answered within 2000 ms"):
         await describe_quorum("r1:1", "g", view_config=VIEW, connections=group, clock=group.clock)
 
 
-async def test_a_leadership_is_transferred() -> None:
+async def test_a_leadership_is_transferred(group: FakeGroup) -> None:
     """The leader is asked to hand over, by whatever way it is found; then the new one says that it leads."""
-    group = FakeGroup()
     group.believed = {ONE: group.leader}
     group.lead(2)
     described = await transfer_leadership("r1:1", "g", THREE, view_config=VIEW, connections=group, clock=group.clock)
@@ -196,9 +184,8 @@ async def test_a_leadership_is_transferred() -> None:
         (ErrorCode.NONE, "replica 2 was elected, not 3"),
     ],
 )
-async def test_a_transfer_that_fails_says_who_leads(error: ErrorCode, told: str) -> None:
+async def test_a_transfer_that_fails_says_who_leads(group: FakeGroup, error: ErrorCode, told: str) -> None:
     """No voter, not there in time, or not elected."""
-    group = FakeGroup()
     group.transfer_error, group.elected = error, 2
     with pytest.raises(TransferFailedError, match=told):
         await transfer_leadership("r1:1", "g", THREE, view_config=VIEW, connections=group, clock=group.clock)

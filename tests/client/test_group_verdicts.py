@@ -82,10 +82,9 @@ def test_what_follows_from_an_attempt(
     ],
 )
 async def test_whose_word_on_leaders_counts(
-    heard: list[tuple[int | None, int]], is_news: bool, asked: int | None
+    group: FakeGroup, heard: list[tuple[int | None, int]], is_news: bool, asked: int | None
 ) -> None:
     """Epochs only grow; within one the leader becomes known once, and is dialled where it is known to be."""
-    group = FakeGroup()
     group.leader = CurrentLeader(leader_id=None, leader_epoch=leads(1, 0).leader_epoch)
     view = GroupView("r1:1", GROUP, VIEW, connections=group, clock=group.clock)
     await view.find_leader(view.deadline())

@@ -44,16 +44,15 @@ async def written(cluster: Cluster) -> Producer:
     return producer
 
 
-async def test_columns_are_the_same_records() -> None:
+async def test_columns_are_the_same_records(lone: Cluster) -> None:
     """What comes as objects, as columns and as a table of Arrow is the same, record by record."""
-    cluster = Cluster(1)
-    names = [cluster.create("orders", (1,), (1,)), TopicPartition("orders", 1)]
-    async with await written(cluster):
+    names = [lone.create("orders", (1,), (1,)), TopicPartition("orders", 1)]
+    async with await written(lone):
         pass
     as_records: list[ConsumerRecord] = []
     as_batches: list[PolledRecords] = []
     as_tables: list[pa.Table] = []
-    consumer, _ = consumer_of(cluster, replace(EARLIEST, max_poll_records=7), *names)
+    consumer, _ = consumer_of(lone, replace(EARLIEST, max_poll_records=7), *names)
     async with consumer:
         while len(as_records) < 60:
             polled = await consumer.poll()

@@ -49,9 +49,8 @@ def changed(**fields: object) -> ProducerConfig:
     return replace(FAST, **fields)  # type: ignore[arg-type] # the fields of a test's own choice
 
 
-async def test_records_are_acknowledged_where_they_stand() -> None:
+async def test_records_are_acknowledged_where_they_stand(cluster: Cluster) -> None:
     """Records sent one after the other share a batch, and each learns its own offset, epoch and partition."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2), (2, 3))
     producer, connections = producer_of(cluster)
     async with producer:
@@ -70,21 +69,19 @@ async def test_records_are_acknowledged_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-async def test_batches_are_compressed(compression: Compression) -> None:
+async def test_batches_are_compressed(lone: Cluster, compression: Compression) -> None:
     """Every codec goes through the cluster as it is."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, changed(compression=compression))
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone, changed(compression=compression))
     async with producer:
         await producer.send("orders", b"a" * 1000)
-    (batch,) = cluster.batches(1, topic)
+    (batch,) = lone.batches(1, topic)
     assert batch.compression is compression
-    assert cluster.values(topic) == [b"a" * 1000]
+    assert lone.values(topic) == [b"a" * 1000]
 
 
-async def test_a_lost_answer_does_not_write_twice() -> None:
+async def test_a_lost_answer_does_not_write_twice(cluster: Cluster) -> None:
     """An idempotent producer sends again what got no answer, and the leader knows it again: it is written once."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3))
     dice = Random(3)
     producer, connections = producer_of(
@@ -101,9 +98,8 @@ async def test_a_lost_answer_does_not_write_twice() -> None:
     assert len(connections.asked(ProduceRequest)) > len(cluster.batches(1, topic))
 
 
-async def test_a_leader_that_dies_is_followed_by_the_next() -> None:
+async def test_a_leader_that_dies_is_followed_by_the_next(cluster: Cluster) -> None:
     """Records that are on their way while their leader dies are acknowledged by the next one, in order, once."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3))
     producer, connections = producer_of(cluster)
     async with producer:
@@ -118,12 +114,11 @@ async def test_a_leader_that_dies_is_followed_by_the_next() -> None:
     assert cluster.leader(topic) != 1
 
 
-async def test_without_idempotence_a_lost_answer_is_unknown() -> None:
+async def test_without_idempotence_a_lost_answer_is_unknown(lone: Cluster) -> None:
     """A write that got no answer is not repeated where that could write it twice; its outcome is unknown."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
+    topic = lone.create("orders", (1,))
     producer, connections = producer_of(
-        cluster, changed(enable_idempotence=False), lose=lambda _, request: isinstance(request, ProduceRequest)
+        lone, changed(enable_idempotence=False), lose=lambda _, request: isinstance(request, ProduceRequest)
     )
     outcomes: list[RecordMetadata | WriteError] = []
     async with producer:
@@ -132,14 +127,13 @@ async def test_without_idempotence_a_lost_answer_is_unknown() -> None:
             await delivery
     assert [type(outcome) for outcome in outcomes] == [OutcomeUnknownError]
     assert connections.asked(ProduceRequest) == [1]
-    assert cluster.values(topic) == [b"a"]
+    assert lone.values(topic) == [b"a"]
 
 
-async def test_a_refusal_is_definite() -> None:
+async def test_a_refusal_is_definite(lone: Cluster) -> None:
     """A record that the leader will not have is not written, and the error has Kafka's name."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,), max_message_bytes="100")
-    producer, _ = producer_of(cluster)
+    lone.create("orders", (1,), max_message_bytes="100")
+    producer, _ = producer_of(lone)
     async with producer:
         delivery = producer.send("orders", b"a" * 1000)
         with pytest.raises(NotWrittenError, match="MESSAGE_TOO_LARGE") as refused:
@@ -148,9 +142,8 @@ async def test_a_refusal_is_definite() -> None:
         assert (await producer.send("orders", b"a")).offset == 0
 
 
-async def test_too_few_replicas_are_waited_for() -> None:
+async def test_too_few_replicas_are_waited_for(cluster: Cluster) -> None:
     """NOT_ENOUGH_REPLICAS passes when a replica comes back; until the delivery timeout the producer tries again."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2), min_insync_replicas="2")
     producer, connections = producer_of(cluster)
     cluster.kill(2)
@@ -163,9 +156,8 @@ async def test_too_few_replicas_are_waited_for() -> None:
         assert (await delivery).offset == 0
 
 
-async def test_time_that_is_up_is_a_definite_failure_where_nothing_was_appended() -> None:
+async def test_time_that_is_up_is_a_definite_failure_where_nothing_was_appended(cluster: Cluster) -> None:
     """After the delivery timeout, a record of which every attempt was refused is definitely not written."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2), min_insync_replicas="2")
     producer, _ = producer_of(cluster, changed(delivery_timeout_ms=1500))
     cluster.kill(2)
@@ -176,11 +168,10 @@ async def test_time_that_is_up_is_a_definite_failure_where_nothing_was_appended(
     assert cluster.values(topic) == []
 
 
-async def test_what_does_not_exist_is_not_written() -> None:
+async def test_what_does_not_exist_is_not_written(lone: Cluster) -> None:
     """A topic that does not come to exist in time, and a partition that the topic has not, are named."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster)
+    lone.create("orders", (1,))
+    producer, _ = producer_of(lone)
     async with producer:
         with pytest.raises(UnknownTopicError, match="nothing does not exist"):
             await producer.send("nothing", b"a")
@@ -188,23 +179,21 @@ async def test_what_does_not_exist_is_not_written() -> None:
             await producer.send("orders", b"a", partition=7)
 
 
-async def test_acks_none_claims_no_offset() -> None:
+async def test_acks_none_claims_no_offset(lone: Cluster) -> None:
     """A write that asks for no acknowledgement is told none."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, changed(acks=Acks.NONE))
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone, changed(acks=Acks.NONE))
     async with producer:
         assert (await producer.send("orders", b"a")).offset is None
-    cluster.wait(lambda: cluster.values(topic) == [b"a"], "the record is there")
+    lone.wait(lambda: lone.values(topic) == [b"a"], "the record is there")
 
 
-async def test_closing_in_a_hurry_gives_up_what_is_left() -> None:
+async def test_closing_in_a_hurry_gives_up_what_is_left(lone: Cluster) -> None:
     """With the cluster gone, ``close`` ends in its time, and each record's outcome is told."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, connections = producer_of(cluster)
+    lone.create("orders", (1,))
+    producer, connections = producer_of(lone)
     await producer.send("orders", b"a")
-    cluster.kill(1)
+    lone.kill(1)
     delivery = producer.send("orders", b"b")
     before_ms = connections.clock.now_ms()
     await producer.close(timeout_ms=500)
@@ -215,9 +204,8 @@ async def test_closing_in_a_hurry_gives_up_what_is_left() -> None:
         producer.send("orders", b"c")
 
 
-async def test_what_was_sent_before_the_end_is_unknown() -> None:
+async def test_what_was_sent_before_the_end_is_unknown(cluster: Cluster) -> None:
     """A record that a broker may be taking while the producer is closed in a hurry may be written."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3), min_insync_replicas="2")
     producer, connections = producer_of(cluster)
     await producer.send("orders", b"a")
@@ -231,26 +219,24 @@ async def test_what_was_sent_before_the_end_is_unknown() -> None:
     assert cluster.replica(1, topic).log.log_end_offset == 2
 
 
-async def test_room_is_waited_for() -> None:
+async def test_room_is_waited_for(lone: Cluster) -> None:
     """With the buffer full, ``ready`` waits until a batch is settled; every record is taken and written in order."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, SMALL)
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone, SMALL)
     deliveries = []
     async with producer:
         for number in range(20):
             await producer.ready()
             deliveries.append(producer.send("orders", b"%02d" % number + bytes(150)))
         assert [done.offset for done in await asyncio.gather(*deliveries)] == list(range(20))
-    assert [(value or b"")[:2] for value in cluster.values(topic)] == [b"%02d" % number for number in range(20)]
+    assert [(value or b"")[:2] for value in lone.values(topic)] == [b"%02d" % number for number in range(20)]
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_a_full_buffer_refuses_records(is_known: bool) -> None:
+async def test_a_full_buffer_refuses_records(lone: Cluster, is_known: bool) -> None:
     """Who does not wait for room is told that there is none, and the record is not taken; known topic or not."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, SMALL)
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone, SMALL)
     async with producer:
         if is_known:
             await producer.send("orders", b"first")
@@ -262,16 +248,15 @@ async def test_a_full_buffer_refuses_records(is_known: bool) -> None:
             producer.send("orders", bytes(500))
         await asyncio.gather(*taken)
         await producer.send("orders", b"last")
-    assert len(cluster.values(topic)) == is_known + len(taken) + 1
+    assert len(lone.values(topic)) == is_known + len(taken) + 1
 
 
-async def test_no_room_in_time_is_told() -> None:
+async def test_no_room_in_time_is_told(lone: Cluster) -> None:
     """``ready`` gives up after ``max_block_ms``."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, connections = producer_of(cluster, replace(SMALL, max_block_ms=200, delivery_timeout_ms=60_000))
+    lone.create("orders", (1,))
+    producer, connections = producer_of(lone, replace(SMALL, max_block_ms=200, delivery_timeout_ms=60_000))
     await producer.send("orders", b"first")
-    cluster.kill(1)
+    lone.kill(1)
     waiting = [producer.send("orders", bytes(400)) for _ in range(2)]
     before_ms = connections.clock.now_ms()
     with pytest.raises(BufferFullError, match="no room in the buffer within 200 ms"):
@@ -281,27 +266,25 @@ async def test_no_room_in_time_is_told() -> None:
     assert all(isinstance(done, WriteError) for done in await asyncio.gather(*waiting, return_exceptions=True))
 
 
-async def test_records_that_wait_for_their_topic_keep_their_order() -> None:
+async def test_records_that_wait_for_their_topic_keep_their_order(lone: Cluster) -> None:
     """What was sent before the topic was known is written before what was sent after that, in order."""
-    cluster = Cluster(1)
-    producer, connections = producer_of(cluster)
+    producer, connections = producer_of(lone)
     async with producer:
         deliveries = [producer.send("orders", b"%d" % number) for number in range(5)]
         await connections.clock.sleep(500)
         assert not any(delivery.done() for delivery in deliveries)
-        topic = cluster.create("orders", (1,))
+        topic = lone.create("orders", (1,))
         while not any(delivery.done() for delivery in deliveries):
             deliveries.append(producer.send("orders", b"%d" % len(deliveries)))
             await connections.clock.sleep(1)
         assert [done.offset for done in await asyncio.gather(*deliveries)] == list(range(len(deliveries)))
-    assert cluster.values(topic) == [b"%d" % number for number in range(len(deliveries))]
+    assert lone.values(topic) == [b"%d" % number for number in range(len(deliveries))]
 
 
 @pytest.mark.parametrize("timeout_ms", [None, 100])
-async def test_a_record_whose_topic_does_not_come_is_not_written(timeout_ms: int | None) -> None:
+async def test_a_record_whose_topic_does_not_come_is_not_written(lone: Cluster, timeout_ms: int | None) -> None:
     """A close waits for topics as long as for anything, and then says that nothing was written."""
-    cluster = Cluster(1)
-    producer, connections = producer_of(cluster, changed(max_block_ms=2000))
+    producer, connections = producer_of(lone, changed(max_block_ms=2000))
     outcomes: list[RecordMetadata | WriteError] = []
     producer.send("orders", b"a", on_delivery=outcomes.append)
     before_ms = connections.clock.now_ms()
@@ -312,9 +295,8 @@ async def test_a_record_whose_topic_does_not_come_is_not_written(timeout_ms: int
     assert (connections.clock.now_ms() - before_ms < 1500) is (timeout_ms is not None)
 
 
-async def test_who_waits_for_room_is_told_that_the_producer_is_closed() -> None:
+async def test_who_waits_for_room_is_told_that_the_producer_is_closed(cluster: Cluster) -> None:
     """Nobody waits for room after the sender has stopped: none would come."""
-    cluster = Cluster(3)
     cluster.create("orders", (1,))
     producer, _ = producer_of(cluster, SMALL)
     deliveries = [producer.send("orders", bytes(400)) for _ in range(2)]

@@ -39,9 +39,8 @@ async def all_replies(client: GroupClient, count: int) -> list[bytes]:
     return [answer.reply for answer in await asyncio.gather(*(client.query(b"") for _ in range(count)))]
 
 
-async def test_what_waits_goes_together() -> None:
+async def test_what_waits_goes_together(group: FakeGroup) -> None:
     """What is asked in one moment goes in as few requests as hold it, and every question has its answer."""
-    group = FakeGroup()
     async with asker(group) as client:
         await client.apply(b"7")
         await client.query(b"")  # So that the leader is known.
@@ -49,9 +48,8 @@ async def test_what_waits_goes_together() -> None:
     assert sizes(group) == [1, 10, 10, 5]
 
 
-async def test_a_question_waits_for_none_that_is_on_its_way() -> None:
+async def test_a_question_waits_for_none_that_is_on_its_way(group: FakeGroup) -> None:
     """Where another request may be on its way, a question is sent at once."""
-    group = FakeGroup()
     group.latency_ms = 10
     async with asker(group, GroupConfig(requests_in_flight_max=2)) as client:
         await client.query(b"")
@@ -62,9 +60,8 @@ async def test_a_question_waits_for_none_that_is_on_its_way() -> None:
     assert (sizes(group), group.in_flight_most) == ([1, 1, 1], 2)
 
 
-async def test_each_kind_travels_for_itself() -> None:
+async def test_each_kind_travels_for_itself(group: FakeGroup) -> None:
     """Of other replicas, or for another consistency, others are asked; what waits for news waits alone."""
-    group = FakeGroup()
     async with asker(group) as client:
         await client.apply(b"1")
         await client.query(b"")
@@ -78,9 +75,8 @@ async def test_each_kind_travels_for_itself() -> None:
     assert sorted(sizes(group)) == [1, 1, 1, 1, 2]
 
 
-async def test_what_is_too_large_together_travels_alone() -> None:
+async def test_what_is_too_large_together_travels_alone(group: FakeGroup) -> None:
     """An answer with which all of them would not fit is asked for in parts."""
-    group = FakeGroup()
     async with asker(group) as client:
         await client.query(b"")
         group.refusals.append(TOO_LARGE)
@@ -88,9 +84,8 @@ async def test_what_is_too_large_together_travels_alone() -> None:
         assert sizes(group) == [1, 3, 1, 1, 1]
 
 
-async def test_an_answer_to_fewer_questions_is_none() -> None:
+async def test_an_answer_to_fewer_questions_is_none(group: FakeGroup) -> None:
     """A replica that does not answer each of them is asked again."""
-    group = FakeGroup()
     async with asker(group) as client:
         await client.query(b"")
         group.refusals.append(m.QueryResponse(error=ErrorCode.NONE, outcomes=(b"",), applied_offset=Offset(0)))
@@ -98,9 +93,8 @@ async def test_an_answer_to_fewer_questions_is_none() -> None:
         assert sizes(group) == [1, 2, 2]
 
 
-async def test_who_has_less_time_does_not_wait_longer() -> None:
+async def test_who_has_less_time_does_not_wait_longer(group: FakeGroup) -> None:
     """A request is open as long as the most patient wants; the others end in their time."""
-    group = FakeGroup()
     async with asker(group) as client:
         await client.query(b"")
         group.silent |= set(ADDRESSES)
@@ -113,9 +107,8 @@ async def test_who_has_less_time_does_not_wait_longer() -> None:
         assert (await patient).reply == b"0"
 
 
-async def test_who_was_cancelled_is_not_asked_for() -> None:
+async def test_who_was_cancelled_is_not_asked_for(group: FakeGroup) -> None:
     """A question that nobody waits for any more stays out of the next request."""
-    group = FakeGroup()
     group.latency_ms = 10
     async with asker(group) as client:
         await client.query(b"", node=Node.LEADER)
@@ -128,9 +121,8 @@ async def test_who_was_cancelled_is_not_asked_for() -> None:
     assert sizes(group) == [1, 3, 1]
 
 
-async def test_a_replica_that_is_down_fails_all_of_them_once() -> None:
+async def test_a_replica_that_is_down_fails_all_of_them_once(group: FakeGroup) -> None:
     """All learn of it from one request, and go to who leads now."""
-    group = FakeGroup()
     async with asker(group) as client:
         await client.query(b"")
         group.down.add(ReplicaId(1))

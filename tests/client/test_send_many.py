@@ -54,103 +54,95 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
-async def test_rows_of_every_form_are_written_in_order(form: str, compression: Compression) -> None:
+async def test_rows_of_every_form_are_written_in_order(lone: Cluster, form: str, compression: Compression) -> None:
     """Values and keys arrive as they were, null ones and empty ones too, each with its time; all learn offsets."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
+    lone.create("orders", (1,))
     values: list[bytes | None] = [b"a", None, b"", *VALUES]
     keys: list[bytes | None] = [None, b"", b"k"] * (len(values) // 3) + [b"last"] * (len(values) % 3)
-    producer, _ = producer_of(cluster, changed(compression=compression))
+    producer, _ = producer_of(lone, changed(compression=compression))
     async with producer:
         written = await producer.send_many(
             "orders", FORMS[form](values), keys=FORMS[form](keys), timestamps_ms=range(len(values))
         )
     assert written.offsets().tolist() == list(range(len(values)))
-    assert [(record.value, record.key, record.timestamp_ms) for record in records_of(cluster)] == [
+    assert [(record.value, record.key, record.timestamp_ms) for record in records_of(lone)] == [
         (value, key, row) for row, (value, key) in enumerate(zip(values, keys, strict=True))
     ]
 
 
-async def test_keys_decide_as_for_single_records() -> None:
+async def test_keys_decide_as_for_single_records(lone: Cluster) -> None:
     """Equal keys meet in the partition in which ``send`` would put them, in order, and each row learns where it is."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,), (1,), (1,))
+    lone.create("orders", (1,), (1,), (1,))
     keys = [b"key-%d" % (row % 7) for row in range(len(VALUES))]
-    producer, _ = producer_of(cluster)
+    producer, _ = producer_of(lone)
     async with producer:
         written = await producer.send_many("orders", VALUES, keys=keys)
     assert written.partitions().tolist() == [partition_for_key(key, 3) for key in keys]
     for partition in range(3):
         mine = [row for row, key in enumerate(keys) if partition_for_key(key, 3) == partition]
-        assert [record.value for record in records_of(cluster, partition)] == [VALUES[row] for row in mine]
+        assert [record.value for record in records_of(lone, partition)] == [VALUES[row] for row in mine]
         assert [written.offsets()[row] for row in mine] == list(range(len(mine)))
 
 
-async def test_rows_without_keys_are_spread_by_the_batch() -> None:
+async def test_rows_without_keys_are_spread_by_the_batch(lone: Cluster) -> None:
     """Every partition gets its share, whole batches at a time."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,), (1,), (1,))
-    producer, _ = producer_of(cluster, changed(batch_size=200))
+    lone.create("orders", (1,), (1,), (1,))
+    producer, _ = producer_of(lone, changed(batch_size=200))
     async with producer:
         shares = Counter((await producer.send_many("orders", VALUES)).partitions())
     assert sum(shares.values()) == len(VALUES)
     assert min(shares[partition] for partition in range(3)) > 50
-    values = [record.value for partition in range(3) for record in records_of(cluster, partition)]
+    values = [record.value for partition in range(3) for record in records_of(lone, partition)]
     assert sorted(values) == sorted(VALUES)  # type: ignore[type-var] # there are no null ones
 
 
-async def test_one_partition_may_be_named() -> None:
+async def test_one_partition_may_be_named(lone: Cluster) -> None:
     """All rows go there, whatever their keys; a partition that does not exist gets none."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,), (1,))
-    producer, _ = producer_of(cluster)
+    lone.create("orders", (1,), (1,))
+    producer, _ = producer_of(lone)
     async with producer:
         written = await producer.send_many("orders", VALUES, keys=VALUES, partition=1, timestamps_ms=5)
         assert set(written.partitions()) == {1}
         with pytest.raises(NotWrittenError, match="none of 500 records is written: orders-2 does not exist"):
             await producer.send_many("orders", VALUES, partition=2)
-    assert {record.timestamp_ms for record in records_of(cluster, 1)} == {5}
+    assert {record.timestamp_ms for record in records_of(lone, 1)} == {5}
 
 
-async def test_many_are_more_than_the_buffer_holds() -> None:
+async def test_many_are_more_than_the_buffer_holds(lone: Cluster) -> None:
     """Rows wait for room by themselves, and what is sent behind them stays behind them."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, SMALL)
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone, SMALL)
     async with producer:
         first = producer.send_many("orders", VALUES[:250])
         second = producer.send_many("orders", VALUES[250:499])
         last = producer.send("orders", VALUES[499])
         assert (await last).offset == 499
         assert (first.done(), second.done()) == (True, True)
-    assert cluster.values(topic) == VALUES
+    assert lone.values(topic) == VALUES
 
 
-async def test_nothing_is_nothing() -> None:
+async def test_nothing_is_nothing(lone: Cluster) -> None:
     """No rows are written at once."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster)
+    lone.create("orders", (1,))
+    producer, _ = producer_of(lone)
     async with producer:
         assert await producer.send_many("orders", []) == ManyWritten(record_count=0, batches=())
         assert (await producer.send_many("orders", pa.array([], pa.binary()))).record_count == 0
         assert (await producer.send_many("orders", pa.nulls(2))).record_count == 2
 
 
-async def test_acks_none_claims_no_offsets() -> None:
+async def test_acks_none_claims_no_offsets(lone: Cluster) -> None:
     """Writes that ask for no acknowledgement are told none."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, changed(acks=Acks.NONE))
+    lone.create("orders", (1,))
+    producer, _ = producer_of(lone, changed(acks=Acks.NONE))
     async with producer:
         written = await producer.send_many("orders", [b"a", b"b"])
     assert written.offsets() == array("q", [-1, -1])
 
 
-async def test_each_row_has_its_outcome() -> None:
+async def test_each_row_has_its_outcome(lone: Cluster) -> None:
     """Of three batches one is written, one refused and one unknown: the error names the rows of each, and no others."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,), max_message_bytes="300")
+    topic = lone.create("orders", (1,), max_message_bytes="300")
     lost: list[object] = []
 
     def lose(_: object, request: object) -> bool:
@@ -159,7 +151,7 @@ async def test_each_row_has_its_outcome() -> None:
         return isinstance(request, ProduceRequest) and len(lost) == 3
 
     config = changed(enable_idempotence=False, max_in_flight_requests_per_connection=1, batch_size=200)
-    producer, _ = producer_of(cluster, config, lose)
+    producer, _ = producer_of(lone, config, lose)
     values = [bytes(10), bytes(400), b"x" * 10]
     async with producer:
         with pytest.raises(NotAllWrittenError, match="not all of 3 records are acknowledged") as failed:
@@ -170,30 +162,28 @@ async def test_each_row_has_its_outcome() -> None:
     assert error.not_written[0].error is not None
     assert error.not_written[0].error.error is ErrorCode.MESSAGE_TOO_LARGE
     assert isinstance(error, OutcomeUnknownError)
-    assert cluster.values(topic) == [values[0], values[2]]
+    assert lone.values(topic) == [values[0], values[2]]
 
 
-async def test_a_row_that_is_too_large_is_the_only_one_that_is_missing() -> None:
+async def test_a_row_that_is_too_large_is_the_only_one_that_is_missing(lone: Cluster) -> None:
     """What would make a batch above the producer's own limit is not sent, and all others are."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, SMALL)
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone, SMALL)
     async with producer:
         with pytest.raises(NotAllWrittenError, match="above") as failed:
             await producer.send_many("orders", [b"a", bytes(600), b"b"])
         assert rows_of(failed.value.not_written) == [1]
         with pytest.raises(NotWrittenError, match="none of 1 records is written"):
             await producer.send_many("orders", [bytes(600)])
-    assert cluster.values(topic) == [b"a", b"b"]
+    assert lone.values(topic) == [b"a", b"b"]
 
 
-async def test_rows_that_find_no_room_in_time_are_not_written() -> None:
+async def test_rows_that_find_no_room_in_time_are_not_written(lone: Cluster) -> None:
     """With the leader gone rows give up waiting for room after ``max_block_ms``; those before it are told in time."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, changed(**{**SMALL_FIELDS, "max_block_ms": 200, "delivery_timeout_ms": 2000}))
+    lone.create("orders", (1,))
+    producer, _ = producer_of(lone, changed(**{**SMALL_FIELDS, "max_block_ms": 200, "delivery_timeout_ms": 2000}))
     await producer.send("orders", b"first")
-    cluster.kill(1)
+    lone.kill(1)
     with pytest.raises(NotWrittenError, match="none of 500"):
         await producer.send_many("orders", VALUES)
     await producer.close(timeout_ms=0)
@@ -203,11 +193,10 @@ SMALL_FIELDS = {"buffer_memory": 1000, "max_request_size": 500, "batch_size": 50
 
 
 @pytest.mark.parametrize("timeout_ms", [None, 1])
-async def test_a_close_accounts_for_all_rows(timeout_ms: int | None) -> None:
+async def test_a_close_accounts_for_all_rows(lone: Cluster, timeout_ms: int | None) -> None:
     """A close without a limit writes all rows; in a hurry each of them still is in one of three places, and truly."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster, SMALL)
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone, SMALL)
     await producer.send("orders", b"first")
     many = producer.send_many("orders", VALUES)
     await asyncio.sleep(0)
@@ -221,20 +210,19 @@ async def test_a_close_accounts_for_all_rows(timeout_ms: int | None) -> None:
         error = failed.value
         parts = [rows_of(part) for part in (error.written, error.not_written, error.unknown)]
         assert sorted(row for part in parts for row in part) == list(range(len(VALUES)))
-        assert set(cluster.values(topic)).isdisjoint(VALUES[row] for row in parts[1])
+        assert set(lone.values(topic)).isdisjoint(VALUES[row] for row in parts[1])
     else:
-        assert set(cluster.values(topic)) == {b"first"}
+        assert set(lone.values(topic)) == {b"first"}
 
 
-async def test_a_cancelled_future_takes_nothing_back() -> None:
+async def test_a_cancelled_future_takes_nothing_back(lone: Cluster) -> None:
     """Who ceases to wait has written all the same."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster)
+    topic = lone.create("orders", (1,))
+    producer, _ = producer_of(lone)
     async with producer:
         producer.send_many("orders", VALUES).cancel()
         await producer.flush()
-    assert cluster.values(topic) == VALUES
+    assert lone.values(topic) == VALUES
 
 
 async def test_a_topic_that_does_not_come_is_not_written() -> None:
@@ -282,11 +270,10 @@ async def test_a_malformed_array_is_refused(offsets: list[int]) -> None:
             producer.send_many("orders", wrong)
 
 
-async def test_times_of_arrow_are_milliseconds() -> None:
+async def test_times_of_arrow_are_milliseconds(lone: Cluster) -> None:
     """Timestamps of any unit are written in milliseconds."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    producer, _ = producer_of(cluster)
+    lone.create("orders", (1,))
+    producer, _ = producer_of(lone)
     async with producer:
         for times in (
             pa.array([3000, 4000]),
@@ -294,7 +281,7 @@ async def test_times_of_arrow_are_milliseconds() -> None:
             pa.array([3_000_000, 4_000_000], pa.timestamp("us", tz="UTC")),
         ):
             await producer.send_many("orders", [b"a", b"b"], timestamps_ms=times)
-    assert [record.timestamp_ms for record in records_of(cluster)] == [3000, 4000] * 3
+    assert [record.timestamp_ms for record in records_of(lone)] == [3000, 4000] * 3
 
 
 async def test_a_refused_batch_is_sent_again() -> None:

@@ -11,7 +11,7 @@ from nemesis.faults.bursts import Burst
 from nemesis.history import APPEND, POLL
 from nemesis.history.reader import read_history
 from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
-from nemesis.workload.pace import BEHIND_S_MAX
+from nemesis.workload.workload import BEHIND_S_MAX
 from tests.systems.running import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -16,7 +16,7 @@ import pytest
 from nemesis.cluster import containers_engine
 from nemesis.cluster.containers import IMAGE_VARIABLE, ContainersHost
 from nemesis.cluster.containers_engine import ENGINE_VARIABLE, EngineError, find_engine
-from nemesis.cluster.containers_kernel import lacked_by_containers
+from nemesis.cluster.containers_network import lacked_by_containers
 from nemesis.cluster.containers_process import ContainerProcess
 from nemesis.cluster.kinds import ClusterKind, new_host
 from nemesis.cluster.netns_links import WHY_PROXIES_ONLY

@@ -15,7 +15,7 @@ import pytest
 
 from nemesis.cluster.containers import INSIDE, ContainersHost
 from nemesis.cluster.containers_engine import Engine, find_engine
-from nemesis.cluster.containers_kernel import why_not_entered
+from nemesis.cluster.containers_network import why_not_entered
 from nemesis.cluster.netns_probe import probed
 from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.impairments import Bandwidth, Loss, Reset
@@ -37,7 +37,7 @@ HARNESS = """
 import asyncio, sys
 from pathlib import Path
 from nemesis.cluster.containers import ContainersHost
-from nemesis.cluster.containers_kernel import why_not_entered
+from nemesis.cluster.containers_network import why_not_entered
 from nemesis.faults.links import LinkMode
 
 async def main():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.cluster.conversations import PREFACE, Conversation
+from nemesis.cluster.link_proxy import PREFACE, Conversation
 
 DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 4, 6, 8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.cluster.groups import group_states
+from nemesis.cluster.control import group_states
 from nemesis.cluster.key_value_client import StoreOptions
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.system import ReplicaState

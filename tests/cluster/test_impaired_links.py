@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from nemesis.cluster.copies import COPIED_BYTES_MAX
+from nemesis.cluster.link_proxy import COPIED_BYTES_MAX
 from nemesis.cluster.links import Links
 from nemesis.faults.impairments import Bandwidth, Delay, Duplicate, Loss, NetworkFault, ReplyLost, Reset, SlowClose
 from nemesis.faults.links import CLIENTS, LinkMode

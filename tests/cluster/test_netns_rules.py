@@ -9,7 +9,7 @@ import pytest
 
 from nemesis.cluster.netns_links import TRIAL_OF, KernelLinks
 from nemesis.cluster.netns_probe import TRIALS
-from nemesis.cluster.netns_rules import Shaped, drop_rule, loss_rule, shape_script
+from nemesis.cluster.netns_tools import Shaped, drop_rule, loss_rule, shape_script
 from nemesis.errors import NodeFailedError, UnsupportedError
 from nemesis.faults.impairments import Bandwidth, Delay, Duplicate, Impairments, NetworkFault, ReplyLost, SlowClose
 from nemesis.faults.links import CLIENTS, LinkMode

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nemesis.cluster.deaths import DIED, death_of
+from nemesis.cluster.host import DIED, death_of
 from nemesis.cluster.local import LocalHost
 from nemesis.cluster.processes import LAUNCHER, NodeProcess
 from nemesis.history import KILLED_FROM_OUTSIDE

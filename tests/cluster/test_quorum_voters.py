@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.cluster.voters import outcome_of
+from nemesis.cluster.operators import outcome_of
 from nemesis.errors import NotDoneError, UnknownOutcomeError
 from replica.client.failures import ClientError, ClusterUnreachableError, ReadFailedError
 from replica.client.groups.failures import (

@@ -7,7 +7,7 @@ import pytest
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from tests.core.harness import Bench, stored
-from tests.core.scenarios import begin, campaign, fetch_error, follower_bench, leader_bench, vote, voted
+from tests.core.scenarios import begin, campaign, fetch_error, follower_bench, vote, voted
 
 OTHERS_EPOCH = 900
 
@@ -40,13 +40,11 @@ def test_a_leader_of_another_cluster_is_no_second_leader() -> None:
 
 
 @pytest.mark.parametrize("epoch", [None, OTHERS_EPOCH], ids=["own", "higher"])
-def test_a_leader_goes_on_when_another_clusters_replica_answers(epoch: int | None) -> None:
+def test_a_leader_goes_on_when_another_clusters_replica_answers(bench: Bench, epoch: int | None) -> None:
     """It makes itself known there, and is told of their leader, in whatever epoch."""
-    bench = leader_bench()
     own = bench.epoch
     foreign = follower_bench(leader_id=2, epoch=epoch or own)
-    answer = foreign.answer(begin(1, own, cluster_id="another"))
-    assert isinstance(answer, m.BeginQuorumEpochResponse)
+    answer = foreign.answered(begin(1, own, cluster_id="another"), m.BeginQuorumEpochResponse)
     assert answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID
     bench.respond(bench.send_to(1, m.BeginQuorumEpochRequest), answer)
     assert (bench.halted, bench.role, bench.epoch) == (None, "leader", own)

@@ -69,8 +69,10 @@ LOWER: dict[str, Callable[[QuorumLogState, Epoch], None]] = {
 }
 
 
-def assert_not_left_for_a_lower_epoch(bench: Bench) -> None:
-    """Neither as a transition, which is our mistake, nor for a request, which is fenced."""
+@pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)
+def test_to_any_state_lower_epoch(build: Callable[[], Bench]) -> None:
+    """No state is left for an earlier epoch: as a transition that is our mistake, and a request for it is fenced."""
+    bench = build()
     before = (bench.log.role, bench.log.quorum_state)
     for to_lower in LOWER.values():
         with pytest.raises(AssertionError):
@@ -83,41 +85,6 @@ def assert_not_left_for_a_lower_epoch(bench: Bench) -> None:
         assert response.error is ErrorCode.FENCED_LEADER_EPOCH
     assert (bench.role, bench.log.quorum_state) == (before[0].name, before[1])
     assert bench.disk.quorum_state == stored_before
-
-
-def test_unattached_to_any_state_lower_epoch() -> None:
-    """Who knows no leader goes back to no earlier epoch."""
-    assert_not_left_for_a_lower_epoch(unattached())
-
-
-def test_unattached_voted_to_any_state_lower_epoch() -> None:
-    """Who has voted goes back to no earlier epoch, in which it could vote again."""
-    assert_not_left_for_a_lower_epoch(unattached_voted())
-
-
-def test_prospective_to_any_state_lower_epoch() -> None:
-    """Who asks for pre-votes goes back to no earlier epoch."""
-    assert_not_left_for_a_lower_epoch(prospective())
-
-
-def test_candidate_to_any_state_lower_epoch() -> None:
-    """A candidate goes back to no earlier epoch."""
-    assert_not_left_for_a_lower_epoch(candidate())
-
-
-def test_leader_to_any_state_lower_epoch() -> None:
-    """A leader goes back to no earlier epoch."""
-    assert_not_left_for_a_lower_epoch(leader_bench())
-
-
-def test_follower_to_any_state_lower_epoch() -> None:
-    """A follower goes back to no earlier leader."""
-    assert_not_left_for_a_lower_epoch(follower_bench())
-
-
-def test_resigned_to_any_state_lower_epoch() -> None:
-    """Who has resigned goes back to no earlier epoch."""
-    assert_not_left_for_a_lower_epoch(resigned())
 
 
 def test_unattached_voted_same_epoch() -> None:
@@ -171,9 +138,8 @@ def test_only_the_recorded_leader_resigns(build: Callable[[], Bench]) -> None:
         become_resigned(build().log, NOW_MS, preferred_candidates=())
 
 
-def test_leader_to_follower() -> None:
+def test_leader_to_follower(bench: Bench) -> None:
     """A leader follows nobody in the epoch that it leads, and the leader of a later one."""
-    bench = leader_bench()
     with pytest.raises(AssertionError):
         become_follower(bench.log, bench.log.leader_epoch, OTHER, NOW_MS)
     assert bench.role == "leader"

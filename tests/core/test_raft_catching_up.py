@@ -43,9 +43,14 @@ from tests.core.snapshot_scenarios import (
 SIZE = len(kept_snapshot_of(20, 4).data)
 
 
-def test_fetch_response_with_snapshot_id() -> None:
+@pytest.fixture
+def bench() -> Bench:
+    """A follower that fetches a snapshot of its leader."""
+    return catching_up_bench()
+
+
+def test_fetch_response_with_snapshot_id(bench: Bench) -> None:
     """A follower that is sent to a snapshot asks for its beginning, and its log stays as it is until all has come."""
-    bench = catching_up_bench()
     asked = asked_for(bench)
     assert (asked.snapshot_id, asked.position, asked.current_leader_epoch) == (snapshot_id(20, 4), 0, 5)
     assert (asked.max_bytes, asked.replica_id) == (bench.config.quorum.fetch_max_bytes, 0)
@@ -79,9 +84,8 @@ def test_fetch_snapshot_response_partial_data() -> None:
     assert bench.log.received_snapshot == snapshot_of(20, 4)
 
 
-def test_a_piece_that_does_not_come_is_asked_for_again() -> None:
+def test_a_piece_that_does_not_come_is_asked_for_again(bench: Bench) -> None:
     """A failed request for a piece is repeated after a pause; what has come is kept."""
-    bench = catching_up_bench()
     answer_piece(bench, piece(20, 4, 0, 10))
     bench.fail(bench.send_to(1, m.FetchSnapshotRequest))
     assert bench.sends == []
@@ -104,9 +108,8 @@ def test_a_piece_that_does_not_come_is_asked_for_again() -> None:
         pytest.param({"data": b"x" * SIZE}, id="more_than_there_is"),
     ],
 )
-def test_a_piece_that_does_not_fit_ends_it(wrong: dict[str, Any]) -> None:
+def test_a_piece_that_does_not_fit_ends_it(bench: Bench, wrong: dict[str, Any]) -> None:
     """What has come is forgotten, and after a pause records are asked for again: the leader knows what is next."""
-    bench = catching_up_bench()
     answer_piece(bench, piece(20, 4, 0, 10))
     answer_piece(bench, replace(piece(20, 4, 10, 10), **wrong))
     assert (bench.sends, bench.log.received_snapshot) == ([], None)
@@ -127,43 +130,38 @@ def test_a_snapshot_that_is_too_large_halts_its_replica() -> None:
     assert just_fits.log.received_snapshot is not None
 
 
-def test_fetch_snapshot_response_from_newer_epoch_leader() -> None:
+def test_fetch_snapshot_response_from_newer_epoch_leader(bench: Bench) -> None:
     """A follower that learns of a newer leader forgets the snapshot of the old one, and fetches from the new."""
-    bench = catching_up_bench()
     answer_piece(bench, piece(20, 4, 0, 10, error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(2, 6)))
     assert bench.disk.quorum_state == stored(6, leader_id=2)
     assert pending_fetch(bench).current_leader_epoch == 6
 
 
-def test_fetch_snapshot_response_from_newer_epoch_not_leader() -> None:
+def test_fetch_snapshot_response_from_newer_epoch_not_leader(bench: Bench) -> None:
     """A follower that learns of a newer epoch, and not who leads it, forgets the snapshot and follows nobody."""
-    bench = catching_up_bench()
     answer_piece(bench, piece(20, 4, 0, 10, error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(None, 6)))
     assert (bench.role, bench.disk.quorum_state, bench.sends) == ("unattached", stored(6), [])
     assert (bench.log.received_snapshot, bench.disk.start, bench.disk.end) == (None, 0, 2)
 
 
-def test_fetch_snapshot_response_from_older_epoch() -> None:
+def test_fetch_snapshot_response_from_older_epoch(bench: Bench) -> None:
     """An answer to a request of an earlier leadership came too late: it changes nothing."""
-    bench = catching_up_bench()
     late = bench.send_to(1, m.FetchSnapshotRequest)
     follow(bench, 2, 6)
     bench.respond(late, whole(20, 4))
     assert (bench.log.received_snapshot, bench.disk.end, bench.role) == (None, 2, "follower")
 
 
-def test_fetch_snapshot_response_to_not_follower() -> None:
+def test_fetch_snapshot_response_to_not_follower(bench: Bench) -> None:
     """One that campaigns by then has left that leader: it changes nothing."""
-    bench = catching_up_bench()
     late = bench.send_to(1, m.FetchSnapshotRequest)
     bench.to_role("prospective")
     bench.respond(late, whole(20, 4))
     assert (bench.role, bench.log.received_snapshot, bench.disk.end) == ("prospective", None, 2)
 
 
-def test_a_leader_that_leads_no_more_hands_out_nothing() -> None:
+def test_a_leader_that_leads_no_more_hands_out_nothing(bench: Bench) -> None:
     """NOT_LEADER_OR_FOLLOWER in the same epoch means that the leader has resigned, here too."""
-    bench = catching_up_bench()
     answer_piece(bench, piece(20, 4, 0, 0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=leader(None, 5)))
     assert (bench.role, bench.log.leader_id) == ("unattached", None)
 
@@ -183,9 +181,8 @@ def test_every_piece_proves_that_the_leader_lives() -> None:
 CONFIG_TIMEOUT_MS = QuorumConfig().fetch_timeout_ms
 
 
-def test_nothing_is_fetched_while_a_snapshot_waits_to_be_loaded() -> None:
+def test_nothing_is_fetched_while_a_snapshot_waits_to_be_loaded(bench: Bench) -> None:
     """What was received stays until it is taken or its leader is given up; meanwhile nothing is asked for."""
-    bench = catching_up_bench()
     answer_piece(bench, whole(20, 4))
     bench.elapse(CONFIG_TIMEOUT_MS - 1)
     assert (bench.sends, bench.log.received_snapshot) == ([], snapshot_of(20, 4))
@@ -193,9 +190,8 @@ def test_nothing_is_fetched_while_a_snapshot_waits_to_be_loaded() -> None:
     assert (bench.role, bench.log.received_snapshot) == ("prospective", None)
 
 
-def test_a_rejected_snapshot_is_forgotten() -> None:
+def test_a_rejected_snapshot_is_forgotten(bench: Bench) -> None:
     """One that cannot be loaded changes nothing; after a pause the leader is asked again."""
-    bench = catching_up_bench()
     answer_piece(bench, whole(20, 4))
     bench.act(bench.log.reject_snapshot(bench.now_ms))
     assert (bench.effects, bench.log.received_snapshot, bench.disk.end) == ((), None, 2)
@@ -203,9 +199,8 @@ def test_a_rejected_snapshot_is_forgotten() -> None:
     assert pending_fetch(bench).fetch_offset == 2
 
 
-def test_pauses_after_rejected_snapshots_grow() -> None:
+def test_pauses_after_rejected_snapshots_grow(bench: Bench) -> None:
     """Each is twice the last, up to a maximum; one that is installed begins anew with the shortest."""
-    bench = catching_up_bench()
     pauses_ms = [pause_after_rejection(bench) for _ in range(9)]
     shortest_ms, longest_ms = bench.config.quorum.retry_backoff_ms, bench.config.quorum.snapshot_backoff_max_ms
     assert pauses_ms[:3] == [shortest_ms, 2 * shortest_ms, 4 * shortest_ms]
@@ -231,9 +226,8 @@ def pause_after_rejection(bench: Bench) -> int:
 
 
 @pytest.mark.parametrize("act", ["install_snapshot", "reject_snapshot"])
-def test_without_a_snapshot_there_is_nothing_to_load(act: str) -> None:
+def test_without_a_snapshot_there_is_nothing_to_load(bench: Bench, act: str) -> None:
     """To install or reject what has not come is our mistake."""
-    bench = catching_up_bench()
     with pytest.raises(AssertionError):
         getattr(bench.log, act)(bench.now_ms)
 
@@ -392,9 +386,8 @@ def test_an_observer_installs_snapshots_as_well() -> None:
     assert (bench.disk.end, pending_fetch(bench).fetch_offset) == (20, Offset(20))
 
 
-def test_a_halted_replica_loads_nothing() -> None:
+def test_a_halted_replica_loads_nothing(bench: Bench) -> None:
     """After a failure of the disk nothing is begun any more."""
-    bench = catching_up_bench()
     answer_piece(bench, whole(20, 4))
     bench.step(ev.StorageFailed(reason="fsync failed"))
     with pytest.raises(AssertionError):

@@ -30,9 +30,8 @@ def test_leader_should_resign_leadership_if_not_get_fetch_request_from_majority_
     assert bench.role == "resigned"
 
 
-def test_a_fetch_that_is_fenced_does_not_keep_a_leader() -> None:
+def test_a_fetch_that_is_fenced_does_not_keep_a_leader(bench: Bench) -> None:
     """Only valid fetches of its own epoch tell a leader that it is still followed."""
-    bench = leader_bench()
     bench.elapse(bench.config.quorum.check_quorum_timeout_ms - 1)
     for voter in (1, 2):
         bench.call(fetch(2, 5, 5, replica=voter))
@@ -47,9 +46,8 @@ def test_leader_should_not_resign_leadership_if_only_one_voters() -> None:
     assert bench.role == "leader"
 
 
-def test_fetch_should_be_treated_as_leader_acknowledgement() -> None:
+def test_fetch_should_be_treated_as_leader_acknowledgement(bench: Bench) -> None:
     """A new leader makes itself known to every voter, again and again until that voter fetches."""
-    bench = leader_bench()
     assert set(bench.requests(m.BeginQuorumEpochRequest)) == {1, 2}
     bench.sends = []
     commit(bench, 1)
@@ -57,9 +55,8 @@ def test_fetch_should_be_treated_as_leader_acknowledgement() -> None:
     assert set(bench.requests(m.BeginQuorumEpochRequest)) == {2}
 
 
-def test_response_of_a_newer_epoch_deposes_a_leader() -> None:
+def test_response_of_a_newer_epoch_deposes_a_leader(bench: Bench) -> None:
     """A voter's answer that names a newer epoch ends the leadership, durably, and answers those who wait."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     answer = m.BeginQuorumEpochResponse(error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(2, 8))
     bench.respond(bench.send_to(1, m.BeginQuorumEpochRequest), answer)

@@ -128,9 +128,8 @@ def test_end_quorum_ignored_as_candidate_if_older_epoch() -> None:
     assert bench.role == "leader"
 
 
-def test_end_quorum_ignored_as_leader_if_older_epoch() -> None:
+def test_end_quorum_ignored_as_leader_if_older_epoch(bench: Bench) -> None:
     """The end of an older epoch does not end the leader's own, and who sent it learns who leads."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     response = ended(bench, end(2, 5, 0, 1))
     assert (response.error, response.current_leader) == (ErrorCode.FENCED_LEADER_EPOCH, leader(0, 6))
@@ -159,15 +158,13 @@ def test_end_quorum_epoch_request_cluster_id_validation() -> None:
 def test_invalid_voter_replica_begin_quorum_epoch_request(others: dict[str, Any]) -> None:
     """A beginning meant for another voter is refused, and who leads is not believed."""
     bench = Bench(quorum_state=stored(5))
-    response = bench.answer(begin(2, 6, **others))
-    assert isinstance(response, m.BeginQuorumEpochResponse)
+    response = bench.answered(begin(2, 6, **others), m.BeginQuorumEpochResponse)
     assert (response.error, bench.log.leader_id, bench.epoch) == (ErrorCode.INVALID_VOTER_KEY, None, 5)
 
 
 def test_begin_quorum_epoch_of_an_older_epoch_is_fenced() -> None:
     """A leader whose epoch is over learns of the newer one."""
-    response = follower_bench(leader_id=2).answer(begin(1, 4))
-    assert isinstance(response, m.BeginQuorumEpochResponse)
+    response = follower_bench(leader_id=2).answered(begin(1, 4), m.BeginQuorumEpochResponse)
     assert (response.error, response.current_leader) == (ErrorCode.FENCED_LEADER_EPOCH, leader(2, 5))
 
 
@@ -183,9 +180,8 @@ def test_begin_quorum_epoch_is_stored_before_its_reply() -> None:
 # --- telling --------------------------------------------------------------------------------------------------------
 
 
-def test_end_quorum_epoch_sent_based_on_fetch_offset() -> None:
+def test_end_quorum_epoch_sent_based_on_fetch_offset(bench: Bench) -> None:
     """A leader that resigns prefers the voter that has fetched furthest."""
-    bench = leader_bench()
     bench.call(produce(acks=1))
     for voter, offset in ((1, 1), (2, 2)):
         bench.call(fetch(offset, 6, 6, replica=voter))
@@ -195,9 +191,8 @@ def test_end_quorum_epoch_sent_based_on_fetch_offset() -> None:
     assert ends[1].preferred_candidates == (2, 1)
 
 
-def test_end_quorum_epoch_retries_while_resigned() -> None:
+def test_end_quorum_epoch_retries_while_resigned(bench: Bench) -> None:
     """A voter that does not answer is told again; one that does is left alone."""
-    bench = leader_bench()
     bench.step(ev.ResignRequested())
     bench.fail(bench.send_to(1, m.EndQuorumEpochRequest))
     answer = m.EndQuorumEpochResponse(error=ErrorCode.NONE, current_leader=leader(None, 6))
@@ -206,18 +201,16 @@ def test_end_quorum_epoch_retries_while_resigned() -> None:
     assert set(bench.requests(m.EndQuorumEpochRequest)) == {1}
 
 
-def test_leader_graceful_shutdown() -> None:
+def test_leader_graceful_shutdown(bench: Bench) -> None:
     """A leader that is asked to resign leads no more at once, and follows whoever is elected."""
-    bench = leader_bench()
     bench.step(ev.ResignRequested())
     assert (bench.role, bench.log.leader_id, bench.epoch) == ("resigned", None, 6)
     bench.answer(begin(1, 7))
     assert (bench.role, bench.log.leader_id) == ("follower", 1)
 
 
-def test_leader_graceful_shutdown_timeout() -> None:
+def test_leader_graceful_shutdown_timeout(bench: Bench) -> None:
     """A leader whose voters never answer has resigned all the same: whoever stops it then stops no leader."""
-    bench = leader_bench()
     waiting = bench.call(produce())
     bench.step(ev.ResignRequested())
     assert reply_of(bench, waiting).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -248,9 +241,8 @@ def test_graceful_shutdown_single_member_quorum() -> None:
     )
 
 
-def test_grant_votes_when_shutting_down() -> None:
+def test_grant_votes_when_shutting_down(bench: Bench) -> None:
     """Who has resigned votes in a later epoch, so that its going stops nobody's election."""
-    bench = leader_bench()
     bench.step(ev.ResignRequested())
     assert voted(bench, vote(7, last=(6, 2))).vote_granted
     assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(7, voted_id=1))
@@ -264,9 +256,8 @@ def test_follower_graceful_shutdown(role: str) -> None:
     assert bench.role == role
 
 
-def test_resign_will_complete_fetch_purgatory() -> None:
+def test_resign_will_complete_fetch_purgatory(bench: Bench) -> None:
     """All that wait for a leader are answered when it resigns: fetches and writes, the latter's fate unknown."""
-    bench = leader_bench()
     commit(bench, 1)
     fetching = bench.call(fetch(2, 6, 6, replica=2, wait_ms=500))
     writing = bench.call(produce())
@@ -279,20 +270,17 @@ def test_resign_will_complete_fetch_purgatory() -> None:
     assert written.current_leader == leader(None, 6)
 
 
-def test_reject_votes_from_same_epoch_after_resigning_leadership() -> None:
+def test_reject_votes_from_same_epoch_after_resigning_leadership(bench: Bench) -> None:
     """Who led an epoch votes for nobody in it, not even after resigning."""
-    bench = leader_bench()
     bench.step(ev.ResignRequested())
     assert not voted(bench, vote(6, last=(5, 99))).vote_granted
     bench.to_role("prospective")
     assert not voted(bench, vote(6, last=(5, 99))).vote_granted
 
 
-def test_resigned_leader_appends_nothing() -> None:
+def test_resigned_leader_appends_nothing(bench: Bench) -> None:
     """After resigning no write is taken in that epoch."""
-    bench = leader_bench()
     bench.step(ev.ResignRequested())
-    response = bench.answer(produce())
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(), m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert not bench.made(fx.Append)

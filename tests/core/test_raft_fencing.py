@@ -77,9 +77,8 @@ def test_current_epoch_validation(request_of: Callable[[Epoch | None], m.Request
     assert (bench.role, bench.epoch) == (role, 6), "who asks in a wrong epoch changes nothing"
 
 
-def test_fetch_request_cluster_id_validation() -> None:
+def test_fetch_request_cluster_id_validation(bench: Bench) -> None:
     """Another cluster's fetch is refused before its epoch is looked at; of one that names none only a reader's."""
-    bench = leader_bench()
     assert fetched(bench, fetch(0, 0, 5, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, consume(0, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
     assert fetched(bench, fetch(-1, 0, 6, cluster_id="another")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -100,16 +99,14 @@ def test_fetch_request_cluster_id_validation() -> None:
         pytest.param(fetch(0, 0, 6, replica=0), id="in_the_leaders_own_name"),
     ],
 )
-def test_invalid_fetch_request(request_: m.Request) -> None:
+def test_invalid_fetch_request(bench: Bench, request_: m.Request) -> None:
     """A fetch that cannot be meant is refused and counts for nothing."""
-    bench = leader_bench()
     assert fetched(bench, request_).error is ErrorCode.INVALID_REQUEST
     assert bench.high_watermark is None
 
 
-def test_quorum_log_is_fetched_alone() -> None:
+def test_quorum_log_is_fetched_alone(bench: Bench) -> None:
     """A fetch of a quorum log and of another with it is refused as a whole, and acknowledges nothing."""
-    bench = leader_bench()
     alone = fetch(2, 6, 6)
     assert isinstance(alone, m.FetchRequest)
     other = replace(alone.partitions[0], topic_partition=TopicPartition("other", 0))
@@ -133,9 +130,8 @@ def test_quorum_log_is_fetched_alone() -> None:
         ),
     ],
 )
-def test_what_only_partitions_can_do_is_refused(request_: m.Request, error: ErrorCode) -> None:
+def test_what_only_partitions_can_do_is_refused(bench: Bench, request_: m.Request, error: ErrorCode) -> None:
     """A quorum log is not searched by time, and its beginning is nobody's to delete."""
-    bench = leader_bench()
     commit(bench, 1)
     assert reply_of(bench, bench.call(request_)).error is error
 
@@ -165,8 +161,7 @@ def test_follower_state_not_updated_if_fetch_is_refused(request_: m.Request) -> 
     bench.flush_all()
     bench.elapse(10)
     bench.call(request_)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert described.current_voters[1] == m.QuorumReplicaState(
         replica_id=ReplicaId(1), directory_id=disk_id(1), address="replica-1:9092", log_end_offset=None
     )
@@ -183,9 +178,8 @@ def test_diverging_answer_has_the_high_watermark_and_no_records() -> None:
     assert (response.records, response.high_watermark) == (b"", 6)
 
 
-def test_fetch_beyond_the_log_end_is_divergence_for_a_replica_and_out_of_range_for_a_consumer() -> None:
+def test_fetch_beyond_the_log_end_is_divergence_for_a_replica_and_out_of_range_for_a_consumer(bench: Bench) -> None:
     """A replica with more than its leader is told where to cut; a consumer's position is merely wrong."""
-    bench = leader_bench()
     assert fetched(bench, fetch(6, 6, 6)).diverging_epoch == EpochEndOffset(Epoch(6), Offset(2))
     assert fetched(bench, consume(6)).error is ErrorCode.OFFSET_OUT_OF_RANGE
     with_epoch = consume(6, last_fetched_epoch=Epoch(6))
@@ -200,9 +194,8 @@ def test_fetch_at_the_exact_end_of_its_epoch_has_not_diverged() -> None:
     assert response.records == b"".join(batch.data for batch in bench.disk.batches[3:])
 
 
-def test_diverged_fetch_is_answered_at_once() -> None:
+def test_diverged_fetch_is_answered_at_once(bench: Bench) -> None:
     """Divergence is not waited for: the follower has work to do."""
-    bench = leader_bench()
     assert fetched(bench, fetch(6, 6, 6, wait_ms=500)).diverging_epoch is not None
 
 
@@ -212,8 +205,10 @@ def test_diverged_fetch_is_answered_at_once() -> None:
 def epoch_ends(bench: Bench, *epochs: int) -> list[tuple[int, int] | None]:
     answers: list[tuple[int, int] | None] = []
     for epoch in epochs:
-        response = bench.answer(m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch)))
-        assert isinstance(response, m.OffsetForLeaderEpochResponse)
+        response = bench.answered(
+            m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch)),
+            m.OffsetForLeaderEpochResponse,
+        )
         assert response.error is ErrorCode.NONE
         answers.append(None if response.answer is None else (response.answer.epoch, response.answer.end_offset))
     return answers
@@ -228,8 +223,9 @@ def test_should_send_leader_epoch_request_and_get_a_response() -> None:
 def test_offset_for_leader_epoch_at_a_follower() -> None:
     """A follower answers no such question, it refers to its leader."""
     bench = follower_bench(leader_id=2, log=[(1, 3)])
-    response = bench.answer(m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(1)))
-    assert isinstance(response, m.OffsetForLeaderEpochResponse)
+    response = bench.answered(
+        m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(1)), m.OffsetForLeaderEpochResponse
+    )
     assert (response.error, response.answer) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
     assert response.current_leader == leader(2, 5)
 
@@ -238,9 +234,8 @@ def test_offset_for_leader_epoch_at_a_follower() -> None:
 
 
 @pytest.mark.parametrize("request_", [fetch(2, 6, 6, wait_ms=500), consume(2, max_wait_ms=500)])
-def test_parked_fetch_and_epoch_bump(request_: m.Request) -> None:
+def test_parked_fetch_and_epoch_bump(bench: Bench, request_: m.Request) -> None:
     """A fetch that waits when the epoch moves on is answered at once with who leads now, and only once."""
-    bench = leader_bench()
     call_id = bench.call(request_)
     follow(bench, 2, 7)
     response = reply_of(bench, call_id)
@@ -261,16 +256,18 @@ def test_fenced_error_caused_by_become_leader() -> None:
 def test_dump_log_is_answered_by_anyone(offset: int, error: ErrorCode) -> None:
     """Any replica hands out its own records to its log's end, whoever leads."""
     bench = follower_bench(leader_id=2, log=[(1, 3)])
-    response = bench.answer(m.DumpLogRequest(topic_partition=LOG, offset=Offset(offset), max_bytes=1 << 20))
-    assert isinstance(response, m.DumpLogResponse)
+    response = bench.answered(
+        m.DumpLogRequest(topic_partition=LOG, offset=Offset(offset), max_bytes=1 << 20), m.DumpLogResponse
+    )
     assert response.error is error
     assert (response.records != b"") == (offset == 0)
 
 
 def test_dump_log_of_no_bytes_is_refused() -> None:
     """A dump that asks for nothing would never end."""
-    response = follower_bench().answer(m.DumpLogRequest(topic_partition=LOG, offset=Offset(0), max_bytes=0))
-    assert isinstance(response, m.DumpLogResponse)
+    response = follower_bench().answered(
+        m.DumpLogRequest(topic_partition=LOG, offset=Offset(0), max_bytes=0), m.DumpLogResponse
+    )
     assert response.error is ErrorCode.INVALID_REQUEST
 
 
@@ -278,7 +275,6 @@ def test_dump_log_of_no_bytes_is_refused() -> None:
 def test_describe_replica_is_answered_in_every_role(role: str) -> None:
     """Any replica describes itself, leading or not."""
     bench = role_of_epoch_six(role)
-    response = bench.answer(m.DescribeReplicaRequest(topic_partition=LOG))
-    assert isinstance(response, m.DescribeReplicaResponse)
+    response = bench.answered(m.DescribeReplicaRequest(topic_partition=LOG), m.DescribeReplicaResponse)
     assert (response.role, response.replica_id, response.log_end_offset) == (role, 0, bench.disk.end)
     assert response.leader == leader({"leader": 0, "follower": 2}.get(role), 6)

@@ -51,9 +51,8 @@ def test_a_second_leader_of_a_known_epoch_is_refused(claim: m.Request) -> None:
 
 
 @pytest.mark.parametrize("claim", [begin(1, 6), end(1, 6)])
-def test_a_leader_believes_in_no_other_in_its_epoch(claim: m.Request) -> None:
+def test_a_leader_believes_in_no_other_in_its_epoch(bench: Bench, claim: m.Request) -> None:
     """A leader that hears of another one in its own epoch leads on."""
-    bench = leader_bench()
     answered = bench.answer(claim)
     assert answered is not None
     assert (answered.error, bench.halted, bench.role) == (ErrorCode.INVALID_REQUEST, None, "leader")
@@ -109,16 +108,14 @@ def test_no_number_of_requests_uses_up_the_epochs(make: Callable[[int], Any]) ->
     assert bench.epoch == EPOCH + EPOCHS_AT_ONCE_MAX + 50
 
 
-def test_candidates_do_not_topple_a_leader() -> None:
+def test_candidates_do_not_topple_a_leader(bench: Bench) -> None:
     """Who leads takes no later epoch from who asks for its vote: somebody else may win that election."""
-    bench = leader_bench()
     response = voted(bench, vote(7, last=(6, 99)))
     assert (response.vote_granted, response.current_leader, bench.role) == (False, leader(0, 6), "leader")
 
 
-def test_a_leader_ends_its_epoch_for_who_can_follow_nobody_in_it() -> None:
+def test_a_leader_ends_its_epoch_for_who_can_follow_nobody_in_it(bench: Bench) -> None:
     """A pre-vote in a later epoch comes from a replica that has reached it, and cannot go back."""
-    bench = leader_bench()
     voted(bench, vote(7, last=(6, 99), pre_vote=True))
     assert (bench.epoch, bench.role) == (7, "unattached")
 
@@ -178,9 +175,8 @@ def test_a_leader_that_means_the_disk_before_is_asked() -> None:
     assert (bench.role, bench.epoch, bench.log.leader_id) == ("follower", EPOCH + 1, 1)
 
 
-def test_a_leader_learns_of_a_voter_that_is_ahead_by_telling_it() -> None:
+def test_a_leader_learns_of_a_voter_that_is_ahead_by_telling_it(bench: Bench) -> None:
     """Who does not fetch, because its own epoch is later, says so when the leader makes itself known."""
-    bench = leader_bench()
     answer = m.BeginQuorumEpochResponse(error=ErrorCode.FENCED_LEADER_EPOCH, current_leader=leader(None, 9))
     bench.respond(bench.send_to(1, m.BeginQuorumEpochRequest), answer)
     assert (bench.role, bench.epoch) == ("unattached", 9)

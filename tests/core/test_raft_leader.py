@@ -27,14 +27,12 @@ from tests.core.scenarios import (
 
 
 def latest(bench: Bench, **others: Any) -> m.ListOffsetsResponse:
-    response = bench.answer(m.ListOffsetsRequest(topic_partition=LOG, latest=True, **others))
-    assert isinstance(response, m.ListOffsetsResponse)
+    response = bench.answered(m.ListOffsetsRequest(topic_partition=LOG, latest=True, **others), m.ListOffsetsResponse)
     return response
 
 
-def test_leader_opens_its_epoch_with_a_leader_change_record() -> None:
+def test_leader_opens_its_epoch_with_a_leader_change_record(bench: Bench) -> None:
     """The first record of an epoch names its leader, the voters and those who voted for it."""
-    bench = leader_bench()
     change = decode_leader_change(bench.disk.batches[0])
     assert change is not None
     assert (change.leader_id, change.voters, change.granting_voters) == (0, (0, 1, 2), (0, 1))
@@ -44,8 +42,7 @@ def test_make_leader_updates_epoch_cache() -> None:
     """The new epoch begins at the log's end at once, before any client writes."""
     bench = leader_bench(log=[(0, 2), (5, 2)], quorum_state=stored(7))
     request = m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(7))
-    response = bench.answer(request)
-    assert isinstance(response, m.OffsetForLeaderEpochResponse)
+    response = bench.answered(request, m.OffsetForLeaderEpochResponse)
     assert response.answer is not None
     assert (response.answer.epoch, response.answer.end_offset) == (5, 4)
     assert bench.log.log.epochs.latest is not None
@@ -80,9 +77,8 @@ def test_leader_counts_itself_only_once_flushed() -> None:
     assert bench.high_watermark == 3
 
 
-def test_majority_of_others_commits_what_the_leader_has_not_flushed() -> None:
+def test_majority_of_others_commits_what_the_leader_has_not_flushed(bench: Bench) -> None:
     """A majority without the leader is a majority: durable there is durable."""
-    bench = leader_bench()
     commit(bench, 1)
     call_id = bench.call(produce())
     commit(bench, 1, 2)
@@ -90,23 +86,20 @@ def test_majority_of_others_commits_what_the_leader_has_not_flushed() -> None:
     assert bench.disk.owed, "the leader's own flush is still out"
 
 
-def test_observers_fetches_do_not_commit() -> None:
+def test_observers_fetches_do_not_commit(bench: Bench) -> None:
     """However many observers hold a record, only voters commit it."""
-    bench = leader_bench()
     for observer in (7, 8, 9):
         assert fetched(bench, fetch(2, 6, 6, replica=observer)).high_watermark is None
 
 
-def test_describe_quorum_non_monotonic_follower_fetch() -> None:
+def test_describe_quorum_non_monotonic_follower_fetch(bench: Bench) -> None:
     """A voter that comes back with less is described as it is, and takes nothing of the high watermark back."""
-    bench = leader_bench()
     bench.call(produce(acks=1))
     bench.flush_all()
     commit(bench, 1)
     assert bench.high_watermark == 3
     assert fetched(bench, fetch(2, 6, 6)).high_watermark == 3
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [(voter.replica_id, voter.log_end_offset) for voter in described.current_voters] == [
         (0, 3),
         (1, 2),
@@ -116,8 +109,9 @@ def test_describe_quorum_non_monotonic_follower_fetch() -> None:
 
 def test_describe_quorum_non_leader() -> None:
     """Who does not lead describes nothing and says who leads."""
-    response = Bench(quorum_state=stored(5, leader_id=2)).answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(response, m.DescribeQuorumResponse)
+    response = Bench(quorum_state=stored(5, leader_id=2)).answered(
+        m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse
+    )
     assert (response.error, response.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader(2, 5))
 
 
@@ -128,8 +122,7 @@ def test_describe_quorum_with_followers() -> None:
     bench.elapse(40)
     bench.call(fetch(2, 2, 6, replica=2))
     bench.elapse(10)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert (described.error, described.high_watermark, described.observers) == (ErrorCode.NONE, 4, ())
     assert [
         (voter.replica_id, voter.log_end_offset, voter.last_fetch_ms_ago, voter.last_caught_up_ms_ago)
@@ -137,16 +130,14 @@ def test_describe_quorum_with_followers() -> None:
     ] == [(0, 4, None, None), (1, 4, 50, 50), (2, 2, 10, None)]
 
 
-def test_describe_quorum_with_observer() -> None:
+def test_describe_quorum_with_observer(bench: Bench) -> None:
     """Observers are described apart from voters; times are since their last fetch, and since they were caught up."""
-    bench = leader_bench()
     bench.call(fetch(2, 6, 6, replica=9))
     bench.call(produce(acks=1))
     bench.elapse(30)
     bench.call(fetch(2, 6, 6, replica=9))
     bench.elapse(12)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     (observer,) = described.observers
     assert observer == m.QuorumReplicaState(
         replica_id=ReplicaId(9),
@@ -163,14 +154,12 @@ def test_observers_are_bounded() -> None:
     for observer in (7, 8, 7, 9):
         bench.elapse(1)
         bench.call(fetch(2, 6, 6, replica=observer))
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [observer.replica_id for observer in described.observers] == [7, 9]
 
 
-def test_high_watermark_retained() -> None:
+def test_high_watermark_retained(bench: Bench) -> None:
     """A deposed leader that leads again knows no high watermark in its new epoch, and never reports a lower one."""
-    bench = leader_bench()
     commit(bench, 1)
     seen = [(bench.epoch, bench.high_watermark)]
     follow(bench, 2, 7)
@@ -207,17 +196,15 @@ def test_replica_lists_the_log_end_and_consumer_the_high_watermark() -> None:
         (4, 6),
         (5, 6),
     ]
-    earliest = bench.answer(m.ListOffsetsRequest(topic_partition=LOG, latest=False))
-    assert isinstance(earliest, m.ListOffsetsResponse)
+    earliest = bench.answered(m.ListOffsetsRequest(topic_partition=LOG, latest=False), m.ListOffsetsResponse)
     assert (earliest.offset, earliest.leader_epoch) == (0, 2)
 
 
 # --- purgatory ------------------------------------------------------------------------------------------------------
 
 
-def test_purgatory_fetch_timeout() -> None:
+def test_purgatory_fetch_timeout(bench: Bench) -> None:
     """A fetch with nothing to bring home is answered empty when its time is up, and not before."""
-    bench = leader_bench()
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300))
     bench.elapse(299)
     assert bench.open_calls == {call_id}
@@ -225,17 +212,15 @@ def test_purgatory_fetch_timeout() -> None:
     assert (reply_of(bench, call_id).error, reply_of(bench, call_id).records) == (ErrorCode.NONE, b"")
 
 
-def test_purgatory_fetch_satisfied_by_write() -> None:
+def test_purgatory_fetch_satisfied_by_write(bench: Bench) -> None:
     """A parked replica's fetch is answered by the next append."""
-    bench = leader_bench()
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300, high_watermark=Offset(2)))
     bench.call(produce(acks=1))
     assert reply_of(bench, call_id).records == bench.disk.batches[2].data
 
 
-def test_purgatory_fetch_completed_by_follower_transition() -> None:
+def test_purgatory_fetch_completed_by_follower_transition(bench: Bench) -> None:
     """A parked fetch is turned away when another leader appears, after the new epoch is stored."""
-    bench = leader_bench()
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300))
     follow(bench, 2, 7)
     kinds = [type(effect) for effect in bench.effects]
@@ -243,9 +228,8 @@ def test_purgatory_fetch_completed_by_follower_transition() -> None:
     assert reply_of(bench, call_id).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_parked_fetch_is_answered_by_a_new_high_watermark() -> None:
+def test_parked_fetch_is_answered_by_a_new_high_watermark(bench: Bench) -> None:
     """A sender that knows less is told at once (KIP-1166); one that named no high watermark waits its time out."""
-    bench = leader_bench()
     commit(bench, 1)
     bench.call(produce(acks=1))
     bench.flush_all()
@@ -256,9 +240,8 @@ def test_parked_fetch_is_answered_by_a_new_high_watermark() -> None:
     assert bench.open_calls == {untold}
 
 
-def test_parked_consumer_waits_for_commit_not_for_append() -> None:
+def test_parked_consumer_waits_for_commit_not_for_append(bench: Bench) -> None:
     """A consumer is woken when a record may be read, which is later than when it is written."""
-    bench = leader_bench()
     commit(bench, 1)
     call_id = bench.call(consume(2, max_wait_ms=300))
     bench.call(produce(acks=1))
@@ -267,9 +250,8 @@ def test_parked_consumer_waits_for_commit_not_for_append() -> None:
     assert reply_of(bench, call_id).records == bench.disk.batches[2].data
 
 
-def test_fetch_waits_for_min_bytes() -> None:
+def test_fetch_waits_for_min_bytes(bench: Bench) -> None:
     """A reader that wants more bytes than there are waits for them, or for its time to be up."""
-    bench = leader_bench()
     bench.call(produce(acks=1))
     size = bench.disk.batches[2].size_bytes
     call_id = bench.call(fetch(2, 6, 6, wait_ms=300, min_bytes=2 * size))

@@ -207,9 +207,8 @@ def test_check_quorum_of_a_leader_that_leaves(both: bool) -> None:
     assert silence_ms(bench) == (timeout_ms if both else timeout_ms - timeout_ms // 2)
 
 
-def test_begin_quorum_epoch_timer() -> None:
+def test_begin_quorum_epoch_timer(bench: Bench) -> None:
     """A leader makes itself known at once, and at every interval to who has not fetched since."""
-    bench = leader_bench()
     interval_ms = bench.config.quorum.begin_quorum_epoch_interval_ms
     assert set(bench.requests(m.BeginQuorumEpochRequest)) == {1, 2}
     bench.sends = []
@@ -228,9 +227,8 @@ def test_begin_quorum_epoch_timer() -> None:
 
 @pytest.mark.parametrize("pre_vote", [False, True])
 @pytest.mark.parametrize("candidate", [1, 2])
-def test_grant_vote(candidate: int, pre_vote: bool) -> None:
+def test_grant_vote(bench: Bench, candidate: int, pre_vote: bool) -> None:
     """A leader votes for nobody in its epoch, however long the log, and leads on; nothing of it is stored."""
-    bench = leader_bench()
     before = bench.disk.quorum_state
     # A candidate of its own epoch can have no record of that; who asks in advance can.
     for last in ((0, 0), (5, 99), (6, 99) if pre_vote else (5, 1)):

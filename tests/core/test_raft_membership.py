@@ -14,7 +14,7 @@ from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
 from replica.records import decode_voters
 from replica.voters import Voter
-from tests.core.harness import CONFIG, LOG, disk_id, voter, voters_of
+from tests.core.harness import CONFIG, LOG, Bench, disk_id, voter, voters_of
 from tests.core.membership_scenarios import (
     IDS,
     acknowledge,
@@ -36,6 +36,12 @@ from tests.core.test_raft_transfer import transfer
 THROTTLED, TIMED_OUT = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.REQUEST_TIMED_OUT
 
 
+@pytest.fixture
+def bench() -> Bench:
+    """Replica 0, which leads three voters, and has committed something in its epoch."""
+    return settled_leader()
+
+
 def test_leader_writes_bootstrap_records() -> None:
     """Who was formatted without voters learns them from the log: the first record after LeaderChange names them."""
     bench = first_leader()
@@ -46,9 +52,8 @@ def test_leader_writes_bootstrap_records() -> None:
     assert len(bench.disk.batches) == 3, "a later leader does not"
 
 
-def test_add_voter() -> None:
+def test_add_voter(bench: Bench) -> None:
     """A replica that has caught up votes from the append of its set on; the answer comes with its commit."""
-    bench = settled_leader()
     call_id = added(bench, 3)
     assert order_of(bench.effects) == ["StoreVoters", "Append", "Flush"], "with its fetch"
     assert ids(bench) == (0, 1, 2, 3)
@@ -60,16 +65,14 @@ def test_add_voter() -> None:
     )
 
 
-def test_the_voters_are_stored_before_the_record_is_appended() -> None:
+def test_the_voters_are_stored_before_the_record_is_appended(bench: Bench) -> None:
     """A crash between the two leaves an entry without a record, which recovery sees, and never the reverse."""
-    bench = settled_leader()
     remove(bench, 2)
     assert order_of(bench.effects) == ["StoreVoters", "Append", "Flush"]
 
 
-def test_a_new_voter_is_asked_to_fetch_at_once() -> None:
+def test_a_new_voter_is_asked_to_fetch_at_once(bench: Bench) -> None:
     """Its parked fetch is answered when it is to be added, and its next one proves that it lives."""
-    bench = settled_leader()
     parked = bench.call(fetch_from(bench, 3, wait_ms=500, high_watermark=Offset(2)))
     other = bench.call(fetch_from(bench, 4, wait_ms=500, high_watermark=Offset(2)))
     add(bench, 3)
@@ -79,25 +82,22 @@ def test_a_new_voter_is_asked_to_fetch_at_once() -> None:
 
 
 @pytest.mark.parametrize("ids_after", [(0, 1), (0, 2)])
-def test_remove_voter(ids_after: tuple[int, ...]) -> None:
+def test_remove_voter(bench: Bench, ids_after: tuple[int, ...]) -> None:
     """The others decide from the append on, and the removed one is an observer, as far as it was."""
-    bench = settled_leader()
     acknowledge(bench, 1, 2)
     (gone,) = {1, 2} - set(ids_after)
     call_id = remove(bench, gone)
     assert ids(bench) == ids_after
     acknowledge(bench, gone)
     assert call_id in bench.open_calls
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [(observer.replica_id, observer.directory_id) for observer in described.observers] == [(gone, disk_id(gone))]
     acknowledge(bench, *ids_after[1:])
     assert changed(bench, call_id).error is ErrorCode.NONE
 
 
-def test_remove_voter_is_leader() -> None:
+def test_remove_voter_is_leader(bench: Bench) -> None:
     """It leads on without counting itself, and when it is committed it answers, names successors, and observes."""
-    bench = settled_leader()
     acknowledge(bench, 1)
     call_id = remove(bench, 0, directory_id=disk_id(0))
     assert (ids(bench), bench.role) == ((1, 2), "leader")
@@ -116,9 +116,8 @@ def test_remove_voter_is_leader() -> None:
     assert bench.role == "unattached", "it asks who leads, and for no votes"
 
 
-def test_writes_that_wait_for_a_leader_that_leaves_are_committed_without_it() -> None:
+def test_writes_that_wait_for_a_leader_that_leaves_are_committed_without_it(bench: Bench) -> None:
     """What it appended with its own removal is acknowledged by the two that are left, both of them."""
-    bench = settled_leader()
     acknowledge(bench, 1, 2)
     remove(bench, 0)
     call_id = bench.call(produce())
@@ -143,9 +142,8 @@ def test_one_to_five_and_back() -> None:
     assert (ids(bench), bench.log.majority) == ((0,), 1)
 
 
-def test_a_voter_is_replaced_by_another_disk() -> None:
+def test_a_voter_is_replaced_by_another_disk(bench: Bench) -> None:
     """Its id is taken until it is removed; then it may come back on the new disk."""
-    bench = settled_leader()
     assert changed(bench, add(bench, 2, disk=1)).error is ErrorCode.DUPLICATE_VOTER
     call_id = remove(bench, 2)
     acknowledge(bench, 1)
@@ -184,9 +182,8 @@ def test_changes_are_refused_in_order() -> None:
         (2, disk_id(2), ErrorCode.REQUEST_TIMED_OUT),
     ],
 )
-def test_remove_voter_with_wrong_key(removed: int, directory_id: str | None, error: ErrorCode) -> None:
+def test_remove_voter_with_wrong_key(bench: Bench, removed: int, directory_id: str | None, error: ErrorCode) -> None:
     """Who is named by id and disk votes on that disk; without a disk any is meant."""
-    bench = settled_leader()
     response = changed(bench, remove(bench, removed, directory_id=directory_id, timeout_ms=0))
     assert response.error is error
     assert response.not_appended is (error is ErrorCode.VOTER_NOT_FOUND)
@@ -210,26 +207,24 @@ def test_the_last_voter_is_not_removed() -> None:
         ),
     ],
 )
-def test_a_voter_that_nobody_could_tell_or_dial_is_refused(directory_id: str | None, address: str) -> None:
+def test_a_voter_that_nobody_could_tell_or_dial_is_refused(
+    bench: Bench, directory_id: str | None, address: str
+) -> None:
     """A directory id has 16 bytes, not all of them 0 (that is any disk); an address has a host that is not too long."""
-    bench = settled_leader()
     new = Voter(replica_id=ReplicaId(3), directory_id=directory_id, address=address)
     request = m.AddVoterRequest(topic_partition=LOG, voter=new, timeout_ms=1)
-    response = bench.answer(request)
-    assert isinstance(response, m.ChangeVotersResponse)
+    response = bench.answered(request, m.ChangeVotersResponse)
     assert (response.error, response.not_appended) == (ErrorCode.INVALID_REQUEST, True)
 
 
-def test_what_is_kept_of_an_observer_is_small() -> None:
+def test_what_is_kept_of_an_observer_is_small(bench: Bench) -> None:
     """A replica that names its disk by a long text is turned away."""
-    bench = settled_leader()
     fetch = fetched(bench, fetch_from(bench, 7, replica_directory_id="x" * 65))
     assert fetch.error is ErrorCode.INVALID_REQUEST
 
 
-def test_two_changes_at_once_are_refused() -> None:
+def test_two_changes_at_once_are_refused(bench: Bench) -> None:
     """While one waits for its voter, or for its commit, another is not begun."""
-    bench = settled_leader()
     first = add(bench, 3)
     assert changed(bench, remove(bench, 2)).error is THROTTLED
     fetched(bench, fetch_from(bench, 3))
@@ -239,9 +234,8 @@ def test_two_changes_at_once_are_refused() -> None:
     added(bench, 4)
 
 
-def test_no_change_during_a_transfer() -> None:
+def test_no_change_during_a_transfer(bench: Bench) -> None:
     """The leader takes no records then; who has caught up is added when the transfer has failed."""
-    bench = settled_leader()
     bench.call(transfer(1, timeout_ms=300))
     assert changed(bench, remove(bench, 2)).error is THROTTLED
     bench.elapse(301)
@@ -257,9 +251,8 @@ def test_no_change_during_a_transfer() -> None:
 # --- catching up ----------------------------------------------------------------------------------------------------
 
 
-def test_add_voter_timeout() -> None:
+def test_add_voter_timeout(bench: Bench) -> None:
     """Who does not catch up in time is not added, and that is certain."""
-    bench = settled_leader()
     call_id = add(bench, 3, timeout_ms=700)
     fetched(bench, fetch_from(bench, 3, behind=1))
     bench.elapse(699)
@@ -277,9 +270,8 @@ def test_who_has_nothing_is_waited_for() -> None:
     assert ids(bench) == IDS
 
 
-def test_a_fetch_from_before_the_request_is_not_enough() -> None:
+def test_a_fetch_from_before_the_request_is_not_enough(bench: Bench) -> None:
     """Who had everything then may be gone by now."""
-    bench = settled_leader()
     early = fetch_from(bench, 3)
     fetched(bench, early)
     add(bench, 3)
@@ -289,9 +281,8 @@ def test_a_fetch_from_before_the_request_is_not_enough() -> None:
     assert ids(bench) == (0, 1, 2, 3)
 
 
-def test_a_slow_round_is_followed_by_another() -> None:
+def test_a_slow_round_is_followed_by_another(bench: Bench) -> None:
     """What has come while a voter caught up for long is to be fetched as well; a round that is short is the last."""
-    bench = settled_leader()
     add(bench, 3)
     for _ in range(2):
         asked = fetch_from(bench, 3)
@@ -316,9 +307,8 @@ def test_the_wait_is_bounded_by_the_configuration() -> None:
 # --- an unknown end -------------------------------------------------------------------------------------------------
 
 
-def test_a_change_that_is_not_committed_in_time_is_unknown() -> None:
+def test_a_change_that_is_not_committed_in_time_is_unknown(bench: Bench) -> None:
     """The record stands in the log, and may yet be committed; the set is in force all the while."""
-    bench = settled_leader()
     call_id = add(bench, 3, timeout_ms=700)
     acknowledge(bench, 3)
     bench.elapse(700)
@@ -327,9 +317,8 @@ def test_a_change_that_is_not_committed_in_time_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("is_appended", [False, True])
-def test_leadership_lost_in_between(is_appended: bool) -> None:
+def test_leadership_lost_in_between(bench: Bench, is_appended: bool) -> None:
     """Before the append nothing has changed, after it nobody knows; the set is in force as long as it stands."""
-    bench = settled_leader()
     call_id = add(bench, 3)
     if is_appended:
         acknowledge(bench, 3)
@@ -379,9 +368,8 @@ def test_a_fetch_without_a_disk_is_an_observers() -> None:
     assert bench.high_watermark is None
 
 
-def test_high_watermark_does_not_decrease_from_new_voter() -> None:
+def test_high_watermark_does_not_decrease_from_new_voter(bench: Bench) -> None:
     """What two of three have committed stays so when three of four do not have it."""
-    bench = settled_leader()
     bench.call(produce(acks=1))
     acknowledge(bench, 1)
     before = bench.high_watermark
@@ -416,12 +404,10 @@ def test_begin_quorum_epoch_names_the_voters_disks() -> None:
     assert {to: request.voter_directory_id for to, request in told.items()} == {1: disk_id(1), 2: disk_id(2)}
 
 
-def test_describe_quorum_names_disks_and_addresses() -> None:
+def test_describe_quorum_names_disks_and_addresses(bench: Bench) -> None:
     """Of voters the address that their log knows, of observers the disk that they fetch from."""
-    bench = settled_leader()
     fetched(bench, fetch_from(bench, 1, disk=1))
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [(v.replica_id, v.directory_id, v.address, v.log_end_offset) for v in described.current_voters] == [
         (0, disk_id(0), "replica-0:9092", 2),
         (1, disk_id(1), "replica-1:9092", 2),
@@ -429,8 +415,7 @@ def test_describe_quorum_names_disks_and_addresses() -> None:
     ]
     assert [(o.replica_id, o.directory_id, o.address) for o in described.observers] == [(1, disk_id(1, 1), "")]
     remove(bench, 0)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [v.replica_id for v in described.current_voters] == [1, 2]
 
 

@@ -23,9 +23,14 @@ from tests.core.scenarios import (
 )
 
 
-def test_pre_vote_is_free() -> None:
+@pytest.fixture
+def bench() -> Bench:
+    """Replica 0, which starts with epoch 5 and knows no leader."""
+    return Bench(quorum_state=stored(5))
+
+
+def test_pre_vote_is_free(bench: Bench) -> None:
     """A pre-vote in the present epoch stores nothing and may be given to several."""
-    bench = Bench(quorum_state=stored(5))
     for candidate in (1, 2):
         assert voted(bench, vote(5, candidate=candidate, pre_vote=True)).vote_granted
         assert not bench.made(fx.StoreQuorumState)
@@ -66,9 +71,8 @@ def test_campaigners_and_resigned_grant_pre_votes(role: str) -> None:
     assert bench.role == role
 
 
-def test_pre_vote_may_come_from_a_log_of_the_present_epoch() -> None:
+def test_pre_vote_may_come_from_a_log_of_the_present_epoch(bench: Bench) -> None:
     """A prospective has not raised its epoch, so its last record may be of it, but not of a newer one."""
-    bench = Bench(quorum_state=stored(5))
     assert voted(bench, vote(5, last=(5, 9), pre_vote=True)).vote_granted
     assert voted(bench, vote(5, last=(6, 9), pre_vote=True)).error is ErrorCode.INVALID_REQUEST
     assert bench.epoch == 5
@@ -80,9 +84,8 @@ def test_pre_vote_of_an_older_epoch_is_fenced() -> None:
     assert (response.error, response.current_leader) == (ErrorCode.FENCED_LEADER_EPOCH, leader(2, 5))
 
 
-def test_prospective_raises_no_epoch_and_stores_nothing() -> None:
+def test_prospective_raises_no_epoch_and_stores_nothing(bench: Bench) -> None:
     """Until a majority has promised its votes, neither disk nor epoch move."""
-    bench = Bench(quorum_state=stored(5))
     bench.to_role("prospective")
     assert {request.candidate_epoch for request in bench.requests(m.VoteRequest).values()} == {5}
     assert all(request.pre_vote for request in bench.requests(m.VoteRequest).values())
@@ -90,9 +93,8 @@ def test_prospective_raises_no_epoch_and_stores_nothing() -> None:
     assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("candidate", 6, stored(6, voted_id=0))
 
 
-def test_prospective_without_a_leader_waits_after_losing() -> None:
+def test_prospective_without_a_leader_waits_after_losing(bench: Bench) -> None:
     """Who would not be elected stops asking for an election timeout."""
-    bench = Bench(quorum_state=stored(5))
     bench.to_role("prospective")
     for voter in (1, 2):
         bench.respond(bench.send_to(voter, m.VoteRequest), rejected(5))
@@ -118,26 +120,23 @@ def test_hearsay_of_a_leader_given_up_does_not_end_a_campaign() -> None:
     assert (bench.role, bench.epoch) == ("candidate", 6)
 
 
-def test_prospective_that_hears_of_an_unknown_leader_follows() -> None:
+def test_prospective_that_hears_of_an_unknown_leader_follows(bench: Bench) -> None:
     """A leader of the present epoch that the prospective never heard of ends its campaign."""
-    bench = Bench(quorum_state=stored(5))
     bench.to_role("prospective")
     bench.respond(bench.send_to(1, m.VoteRequest), rejected(5, 2))
     assert (bench.role, bench.log.leader_id) == ("follower", 2)
     assert bench.disk.quorum_state == stored(5, leader_id=2)
 
 
-def test_prospective_gives_up_after_an_election_timeout() -> None:
+def test_prospective_gives_up_after_an_election_timeout(bench: Bench) -> None:
     """Voters that never answer do not keep a prospective asking for ever."""
-    bench = Bench(quorum_state=stored(5))
     bench.to_role("prospective")
     bench.to_role("unattached")
     assert bench.epoch == 5
 
 
-def test_prospective_votes_for_a_candidate_of_its_epoch() -> None:
+def test_prospective_votes_for_a_candidate_of_its_epoch(bench: Bench) -> None:
     """A prospective has not voted yet and may still vote in its epoch."""
-    bench = Bench(quorum_state=stored(5))
     bench.to_role("prospective")
     assert voted(bench, vote(5, last=(4, 9))).vote_granted
     assert (bench.role, bench.disk.quorum_state) == ("unattached", stored(5, voted_id=1))
@@ -158,9 +157,8 @@ def test_end_quorum_epoch_opens_followers_to_pre_votes() -> None:
     assert voted(bench, vote(5, last=(5, 9), pre_vote=True)).vote_granted
 
 
-def test_begin_quorum_epoch_of_a_newer_epoch_ends_a_pre_vote_round() -> None:
+def test_begin_quorum_epoch_of_a_newer_epoch_ends_a_pre_vote_round(bench: Bench) -> None:
     """A prospective follows a newer leader at once."""
-    bench = Bench(quorum_state=stored(5))
     bench.to_role("prospective")
     bench.answer(begin(1, 6))
     assert (bench.role, bench.epoch) == ("follower", 6)

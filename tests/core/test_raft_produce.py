@@ -34,8 +34,7 @@ def control_batch() -> bytes:
 def assert_refused(request: m.ProduceRequest, error: ErrorCode, *, message_max_bytes: int = 1500) -> None:
     """The leader of epoch 6 refuses a write for certain, and appends nothing."""
     bench = leader_bench(config=QuorumConfig(message_max_bytes=message_max_bytes))
-    response = bench.answer(request)
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(request, m.ProduceResponse)
     assert (response.error, response.not_appended, response.base_offset) == (error, True, None)
     assert write_definitely_failed(response.error, not_appended=False), "the code alone says it"
     assert not bench.made(fx.Append)
@@ -80,8 +79,7 @@ def test_append_failed_with_record_batch_too_large_exception() -> None:
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_append_failed_with_not_leader_exception(acks: int) -> None:
     """A write to a follower is refused at the door, definitely not appended."""
-    response = follower_bench(leader_id=2).answer(produce(acks=acks))
-    assert isinstance(response, m.ProduceResponse)
+    response = follower_bench(leader_id=2).answered(produce(acks=acks), m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert response.current_leader is not None
     assert response.current_leader.leader_id == 2
@@ -99,25 +97,20 @@ def test_append_failed_with_not_leader_exception(acks: int) -> None:
 )
 def test_order_of_checks(request_: m.ProduceRequest, error: ErrorCode) -> None:
     """Acks, cluster, epoch, leadership, and only then the bytes."""
-    response = follower_bench(leader_id=2).answer(request_)
-    assert isinstance(response, m.ProduceResponse)
+    response = follower_bench(leader_id=2).answered(request_, m.ProduceResponse)
     assert response.error is error
 
 
-def test_acks_leader_is_answered_after_the_append() -> None:
+def test_acks_leader_is_answered_after_the_append(bench: Bench) -> None:
     """acks=1 waits for the leader's log only, not for its disk and not for others."""
-    bench = leader_bench()
-    response = bench.answer(produce(acks=1))
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(acks=1), m.ProduceResponse)
     assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 2, 6)
     assert [type(effect) for effect in bench.effects] == [fx.Append, fx.Flush, fx.Reply]
 
 
-def test_acks_none_promises_nothing() -> None:
+def test_acks_none_promises_nothing(bench: Bench) -> None:
     """acks=0 is answered without an offset; the record is appended all the same."""
-    bench = leader_bench()
-    response = bench.answer(produce(acks=0))
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(acks=0), m.ProduceResponse)
     assert (response.error, response.base_offset, bench.disk.end) == (ErrorCode.NONE, None, 3)
 
 
@@ -142,9 +135,8 @@ def test_acks_all_alone_waits_for_its_disk() -> None:
     assert reply_of(bench, call_id).base_offset == 2
 
 
-def test_acks_all_are_answered_in_order() -> None:
+def test_acks_all_are_answered_in_order(bench: Bench) -> None:
     """One high watermark answers all writes below it, oldest first, and none above."""
-    bench = leader_bench()
     calls = [bench.call(produce()) for _ in range(4)]
     bench.flush_all()
     bench.call(fetch(4, 6, 6))
@@ -153,9 +145,8 @@ def test_acks_all_are_answered_in_order() -> None:
     assert bench.open_calls == set(calls[2:])
 
 
-def test_produce_timeout_is_unknown() -> None:
+def test_produce_timeout_is_unknown(bench: Bench) -> None:
     """A write that is not committed in time may be committed later: timed out, and not known to have failed."""
-    bench = leader_bench()
     call_id = bench.call(produce(timeout_ms=250))
     bench.elapse(249)
     assert call_id in bench.open_calls
@@ -191,24 +182,21 @@ def assert_unknown_and_nothing_more_is_appended(bench: Bench, call_id: CallId) -
     response = reply_of(bench, call_id)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
     assert bench.disk.end == 3, "LeaderChange, the voters and that record"
-    later = bench.answer(produce())
-    assert isinstance(later, m.ProduceResponse)
+    later = bench.answered(produce(), m.ProduceResponse)
     assert (later.error, later.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert bench.disk.end == 3
 
 
-def test_accumulator_cleared_after_becoming_follower() -> None:
+def test_accumulator_cleared_after_becoming_follower(bench: Bench) -> None:
     """A leader that follows another appends nothing more, and answers its waiting writes: their fate is unknown."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     follow(bench, 2, 7)
     assert bench.role == "follower"
     assert_unknown_and_nothing_more_is_appended(bench, call_id)
 
 
-def test_accumulator_cleared_after_becoming_voted() -> None:
+def test_accumulator_cleared_after_becoming_voted(bench: Bench) -> None:
     """So does one that has resigned, and votes in a newer epoch."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     bench.step(ev.ResignRequested())
     assert voted(bench, vote(7, last=(6, 10))).vote_granted
@@ -216,9 +204,8 @@ def test_accumulator_cleared_after_becoming_voted() -> None:
     assert_unknown_and_nothing_more_is_appended(bench, call_id)
 
 
-def test_accumulator_cleared_after_becoming_unattached() -> None:
+def test_accumulator_cleared_after_becoming_unattached(bench: Bench) -> None:
     """So does one that hears of a newer epoch, and votes for nobody in it."""
-    bench = leader_bench()
     call_id = bench.call(produce())
     bench.respond(
         bench.send_to(1, m.BeginQuorumEpochRequest),
@@ -232,8 +219,7 @@ def test_full_purgatory_refuses_writes() -> None:
     """One write more than can wait is refused before it is appended."""
     bench = leader_bench(config=QuorumConfig(parked_produces_max=1))
     bench.call(produce())
-    response = bench.answer(produce())
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(), m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
     assert bench.disk.end == 3
     bench.elapse(1000)
@@ -241,9 +227,8 @@ def test_full_purgatory_refuses_writes() -> None:
     assert accepted in bench.open_calls, "there is room again"
 
 
-def test_leader_stamps_offset_and_epoch() -> None:
+def test_leader_stamps_offset_and_epoch(bench: Bench) -> None:
     """Whatever a producer wrote into the stamp, the leader's own stands there; records and CRC are not touched."""
-    bench = leader_bench()
     sent = encode_batch([b"a", b"b"], base_offset=77, leader_epoch=3)
     bench.call(produce(acks=1, records=sent.data))
     batch = bench.disk.batches[-1]
@@ -251,10 +236,8 @@ def test_leader_stamps_offset_and_epoch() -> None:
     assert batch.data[16:] == sent.data[16:]
 
 
-def test_unknown_topic_or_partition() -> None:
+def test_unknown_topic_or_partition(bench: Bench) -> None:
     """A log that is not hosted here is refused by name, the write definitely not appended."""
-    bench = leader_bench()
     request = m.ProduceRequest(topic_partition=TopicPartition("other", 0), acks=-1, timeout_ms=1, records=b"")
-    response = bench.answer(request)
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(request, m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)

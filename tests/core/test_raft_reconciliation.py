@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from replica.core import messages as m
-from tests.core.harness import batches_of, epochs_of
+from tests.core.harness import Bench, batches_of, epochs_of
 from tests.core.scenarios import (
     answer_fetch,
     diverging,
     follow,
     follower_bench,
     lead,
-    leader_bench,
     pending_fetch,
     produce,
     records,
@@ -59,9 +58,8 @@ def test_become_follower_when_leader_is_unchanged_but_missed_leader_update() -> 
     assert bench.disk.end == 1
 
 
-def test_new_follower_fetches_only_after_its_flush() -> None:
+def test_new_follower_fetches_only_after_its_flush(bench: Bench) -> None:
     """A deposed leader with a flush out neither fetches nor truncates before that flush has been reported."""
-    bench = leader_bench()
     bench.call(produce(acks=1))
     bench.sends = []
     follow(bench, 2, 7)
@@ -74,9 +72,8 @@ def test_new_follower_fetches_only_after_its_flush() -> None:
     assert (bench.disk.end, bench.disk.owed) == (2, [])
 
 
-def test_deposed_leader_truncates_what_it_never_committed() -> None:
+def test_deposed_leader_truncates_what_it_never_committed(bench: Bench) -> None:
     """Records that only the old leader held give way to the new leader's, and it can lead again on top of them."""
-    bench = leader_bench()
     bench.call(produce(b"lost", acks=1))
     bench.flush_all()
     bench.sends = []

@@ -56,9 +56,14 @@ def assert_refused(bench: Bench, ask: Callable[[Bench], CallId], error: ErrorCod
 # --- adding ---------------------------------------------------------------------------------------------------------
 
 
-def test_add_voter_invalid_cluster_id() -> None:
+@pytest.fixture
+def bench() -> Bench:
+    """Replica 0, which leads three voters, and has committed something in its epoch."""
+    return settled_leader()
+
+
+def test_add_voter_invalid_cluster_id(bench: Bench) -> None:
     """A voter of another cluster is not added; a request that names no cluster is taken."""
-    bench = settled_leader()
     assert_refused(bench, lambda b: add(b, 3, cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert_refused(bench, lambda b: add(b, 3, cluster_id=""), ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert add(bench, 3, cluster_id=None) in bench.open_calls
@@ -71,9 +76,8 @@ def test_add_voter_to_not_leader() -> None:
     assert response.current_leader == bench.log.current_leader
 
 
-def test_add_voter_with_pending_add_voter() -> None:
+def test_add_voter_with_pending_add_voter(bench: Bench) -> None:
     """While one voter is added, waiting or appended, another is not."""
-    bench = settled_leader()
     first = add(bench, 3)
     assert_refused(bench, lambda b: add(b, 4), THROTTLED)
     acknowledge(bench, 3)
@@ -98,9 +102,8 @@ def test_add_voter_with_existing_voter(disk: int) -> None:
     assert_refused(settled_leader(), lambda b: add(b, 2, disk=disk), ErrorCode.DUPLICATE_VOTER)
 
 
-def test_add_voter_with_lagging_new_voter() -> None:
+def test_add_voter_with_lagging_new_voter(bench: Bench) -> None:
     """Who fetches, but does not get to the end, is not added, and the leader goes on with the voters that it has."""
-    bench = settled_leader()
     call_id = add(bench, 3, timeout_ms=700)
     for _ in range(6):
         bench.elapse(100)
@@ -113,9 +116,8 @@ def test_add_voter_with_lagging_new_voter() -> None:
     assert ids(bench) == (0, 1, 2), "it comes too late"
 
 
-def test_add_voter_fails_when_losing_leadership() -> None:
+def test_add_voter_fails_when_losing_leadership(bench: Bench) -> None:
     """Who resigns or is deposed adds nobody afterwards, whatever still fetches."""
-    bench = settled_leader()
     call_id = add(bench, 3)
     asked = fetch_from(bench, 3)
     follow(bench, 1, 9)
@@ -132,9 +134,8 @@ def test_add_voter_with_missing_directory_id() -> None:
     assert_refused(settled_leader(), lambda b: b.call(request), ErrorCode.INVALID_REQUEST)
 
 
-def test_add_voter_with_pending_remove_voter() -> None:
+def test_add_voter_with_pending_remove_voter(bench: Bench) -> None:
     """While one voter goes, none comes."""
-    bench = settled_leader()
     gone = remove(bench, 2)
     assert_refused(bench, lambda b: add(b, 3), THROTTLED)
     acknowledge(bench, 1)
@@ -145,9 +146,8 @@ def test_add_voter_with_pending_remove_voter() -> None:
 # --- removing -------------------------------------------------------------------------------------------------------
 
 
-def test_remove_voter_invalid_cluster_id() -> None:
+def test_remove_voter_invalid_cluster_id(bench: Bench) -> None:
     """No voter goes for another cluster's sake; a request that names no cluster is taken."""
-    bench = settled_leader()
     assert_refused(bench, lambda b: remove(b, 2, cluster_id="another"), ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert_refused(bench, lambda b: remove(b, 2, cluster_id=""), ErrorCode.INCONSISTENT_CLUSTER_ID)
     remove(bench, 2, cluster_id=None)
@@ -181,9 +181,8 @@ def test_remove_voter_without_fenced_previous_leaders() -> None:
     assert ids(bench) == (0, 1)
 
 
-def test_remove_voter_with_none_voter() -> None:
+def test_remove_voter_with_none_voter(bench: Bench) -> None:
     """Who is named with another disk than it votes on is not removed."""
-    bench = settled_leader()
     assert_refused(bench, lambda b: remove(b, 2, directory_id=disk_id(2, 1)), ErrorCode.VOTER_NOT_FOUND)
 
 
@@ -212,18 +211,16 @@ def test_remove_voter_timed_out() -> None:
     assert_refused(bench, lambda b: add(b, 3), THROTTLED)
 
 
-def test_remove_voter_fails_when_losing_leadership() -> None:
+def test_remove_voter_fails_when_losing_leadership(bench: Bench) -> None:
     """A removal that was appended may be committed by the next leader: its end is unknown."""
-    bench = settled_leader()
     call_id = remove(bench, 2)
     follow(bench, 1, 9)
     response = changed(bench, call_id)
     assert (response.error, response.not_appended, ids(bench)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False, (0, 1))
 
 
-def test_remove_voter_with_pending_add_voter() -> None:
+def test_remove_voter_with_pending_add_voter(bench: Bench) -> None:
     """While one voter comes, waiting or appended, none goes."""
-    bench = settled_leader()
     call_id = add(bench, 3)
     assert_refused(bench, lambda b: remove(b, 2), THROTTLED)
     acknowledge(bench, 3)
@@ -269,9 +266,8 @@ def test_observer_discovers_leader_with_unknown_voters() -> None:
     assert pending_fetch(bench).current_leader_epoch == 3
 
 
-def test_a_voter_that_was_added_may_go_again() -> None:
+def test_a_voter_that_was_added_may_go_again(bench: Bench) -> None:
     """A set and the one after it differ by one voter, in whichever direction; the last one counts."""
-    bench = settled_leader()
     coming = added(bench, 3)
     acknowledge(bench, 1, 3)
     assert changed(bench, coming).error is ErrorCode.NONE

@@ -258,8 +258,7 @@ def test_where_an_epoch_ends_that_a_snapshot_has_swallowed_nobody_knows() -> Non
     """
     bench = leader_bench(log=[(3, 5), (4, 14)], start=10, snapshots=[(10, 3)])
     asked = m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(2))
-    answer = bench.answer(asked)
-    assert isinstance(answer, m.OffsetForLeaderEpochResponse)
+    answer = bench.answered(asked, m.OffsetForLeaderEpochResponse)
     assert (answer.error, answer.answer) == (ErrorCode.NONE, None)
     assert fetched(bench, fetch(12, 2, 6)).snapshot_id == snapshot_id(10, 3)
 
@@ -284,9 +283,8 @@ def test_a_consumer_at_the_log_start_goes_on() -> None:
     assert answer.records
 
 
-def test_parked_fetches_below_a_new_log_start_are_answered() -> None:
+def test_parked_fetches_below_a_new_log_start_are_answered(bench: Bench) -> None:
     """Who waits for more of what is gone then is told: a follower of the snapshot, a consumer that it is too low."""
-    bench = leader_bench()
     for _ in range(9):
         bench.call(produce(acks=1))
     bench.flush_all()
@@ -425,8 +423,7 @@ def test_a_request_for_a_snapshot_acknowledges_nothing() -> None:
     piece_of(bench, fetch_snapshot(20, 4, replica=1))
     commit(bench, 2)
     piece_of(bench, fetch_snapshot(20, 4, replica=2))
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [voter.log_end_offset for voter in described.current_voters] == [30, None, 30]
 
 

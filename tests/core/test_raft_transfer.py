@@ -63,9 +63,8 @@ def transferring(bench: Bench, target: int = 2) -> CallId:
         (transfer(9), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_transfer_is_refused(request_: m.TransferLeadershipRequest, error: ErrorCode) -> None:
+def test_a_transfer_is_refused(bench: Bench, request_: m.TransferLeadershipRequest, error: ErrorCode) -> None:
     """Another cluster's, one to the leader itself and one to no voter change nothing."""
-    bench = leader_bench()
     call_id = bench.call(request_)
     assert (reply_of(bench, call_id).error, bench.role) == (error, "leader")
     assert not bench.log.is_handing_over
@@ -78,9 +77,8 @@ def test_only_the_leader_transfers_its_leadership() -> None:
     assert (answer.error, answer.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader(2, 5))
 
 
-def test_one_transfer_is_asked_for_at_a_time() -> None:
+def test_one_transfer_is_asked_for_at_a_time(bench: Bench) -> None:
     """A second one is refused, and the first goes on."""
-    bench = leader_bench()
     first = transferring(bench, 2)
     second = bench.call(transfer(1))
     assert reply_of(bench, second).error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -104,9 +102,8 @@ def test_a_transfer_waits_until_its_target_has_everything() -> None:
     assert (reply_of(bench, call_id).error, bench.role) == (ErrorCode.NONE, "resigned")
 
 
-def test_its_target_is_the_first_successor() -> None:
+def test_its_target_is_the_first_successor(bench: Bench) -> None:
     """Whoever else has as much, the target campaigns first."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     transferring(bench, 2)
     echo(bench, 2)
@@ -114,9 +111,8 @@ def test_its_target_is_the_first_successor() -> None:
     assert {voter: end.preferred_candidates for voter, end in ends.items()} == {1: (2, 1), 2: (2, 1)}
 
 
-def test_a_target_that_is_gone_is_not_waited_for_in_vain() -> None:
+def test_a_target_that_is_gone_is_not_waited_for_in_vain(bench: Bench) -> None:
     """What it had fetched before does not count: it is asked to fetch, and the leader leads on if it does not."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     call_id = transferring(bench, 2)
     bench.elapse(999)
@@ -129,9 +125,8 @@ def test_a_target_that_is_gone_is_not_waited_for_in_vain() -> None:
     assert (bench.role, bench.log.is_handing_over) == ("leader", False)
 
 
-def test_a_parked_fetch_of_the_target_is_completed() -> None:
+def test_a_parked_fetch_of_the_target_is_completed(bench: Bench) -> None:
     """It hears at once that it is to fetch again."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     parked = {voter: bench.call(fetch(2, 6, 6, replica=voter, wait_ms=500, high_watermark=2)) for voter in (1, 2)}
     assert parked[2] in bench.open_calls
@@ -139,9 +134,8 @@ def test_a_parked_fetch_of_the_target_is_completed() -> None:
     assert reply_of(bench, parked[2]).read_round == 1
 
 
-def test_a_fetch_of_the_target_that_was_on_its_way_is_not_parked() -> None:
+def test_a_fetch_of_the_target_that_was_on_its_way_is_not_parked(bench: Bench) -> None:
     """It is told of the transfer too, though a majority without it has confirmed the round."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     transferring(bench, 2)
     echo(bench, 1)
@@ -160,9 +154,8 @@ def test_a_transfer_takes_no_longer_than_there_is_a_maximum() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_a_transfer_that_may_not_wait(timeout_ms: int) -> None:
+def test_a_transfer_that_may_not_wait(bench: Bench, timeout_ms: int) -> None:
     """Nobody can have fetched since."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     assert reply_of(bench, bench.call(transfer(2, timeout_ms=timeout_ms))).error is ErrorCode.REQUEST_TIMED_OUT
 
@@ -170,9 +163,8 @@ def test_a_transfer_that_may_not_wait(timeout_ms: int) -> None:
 # --- meanwhile ------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_appended_during_a_transfer() -> None:
+def test_nothing_is_appended_during_a_transfer(bench: Bench) -> None:
     """A write is refused at the door, and taken again when the leader leads on."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     transferring(bench)
     answer = reply_of(bench, bench.call(produce()))
@@ -182,9 +174,8 @@ def test_nothing_is_appended_during_a_transfer() -> None:
     assert bench.call(produce()) in bench.open_calls
 
 
-def test_a_transfer_leaves_no_write_open() -> None:
+def test_a_transfer_leaves_no_write_open(bench: Bench) -> None:
     """What waits when it begins is acknowledged before the leader resigns."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     writing = bench.call(produce())
     bench.flush_all()
@@ -194,9 +185,8 @@ def test_a_transfer_leaves_no_write_open() -> None:
 
 
 @pytest.mark.parametrize("how", ["a newer epoch", "no majority", "a graceful stop"])
-def test_a_lost_leadership_ends_a_transfer(how: str) -> None:
+def test_a_lost_leadership_ends_a_transfer(bench: Bench, how: str) -> None:
     """Its asker is told that this replica leads no more, and by whom it is led if that is known."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     call_id = bench.call(transfer(2, timeout_ms=20_000))
     match how:
@@ -210,9 +200,8 @@ def test_a_lost_leadership_ends_a_transfer(how: str) -> None:
     assert bench.role != "leader"
 
 
-def test_a_crash_ends_a_transfer() -> None:
+def test_a_crash_ends_a_transfer(bench: Bench) -> None:
     """A leader that comes back knows nothing of it, and has resigned."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     transferring(bench)
     bench.restart()
@@ -221,9 +210,8 @@ def test_a_crash_ends_a_transfer() -> None:
     assert bench.role == "follower"
 
 
-def test_a_transfer_of_ones_own_gives_way_to_one_that_is_asked_for() -> None:
+def test_a_transfer_of_ones_own_gives_way_to_one_that_is_asked_for(bench: Bench) -> None:
     """What was begun without being asked waits for nobody."""
-    bench = leader_bench()
     commit(bench, 1, 2)
     bench.act(bench.log.begin_transfer(ReplicaId(1), 1000, bench.now_ms))
     call_id = transferring(bench, 2)

@@ -24,6 +24,12 @@ from tests.core.scenarios import (
 )
 
 
+@pytest.fixture
+def bench() -> Bench:
+    """Replica 0, which starts with epoch 5 and knows no leader."""
+    return Bench(quorum_state=stored(5))
+
+
 def test_handle_vote_request_as_follower_with_elected_leader() -> None:
     """A voter that knows the epoch's leader votes for nobody else in it, and says who leads."""
     bench = follower_bench(leader_id=2, epoch=5)
@@ -46,9 +52,8 @@ def test_vote_of_one_disk_is_not_repeated_to_another() -> None:
     assert not voted(bench, vote(5, candidate=2, candidate_directory_id="another disk")).vote_granted
 
 
-def test_vote_is_durable_before_it_is_given() -> None:
+def test_vote_is_durable_before_it_is_given(bench: Bench) -> None:
     """Epoch and vote stand in the quorum state before the reply that grants it, in one list of effects."""
-    bench = Bench(quorum_state=stored(5))
     bench.call(vote(6))
     kinds = [type(effect) for effect in bench.effects]
     assert kinds == [fx.StoreQuorumState, fx.StoreQuorumState, fx.Reply]
@@ -64,9 +69,8 @@ def test_restarted_voter_does_not_vote_twice() -> None:
     assert voted(bench, vote(6, candidate=1)).vote_granted
 
 
-def test_handle_invalid_vote_request_with_older_epoch() -> None:
+def test_handle_invalid_vote_request_with_older_epoch(bench: Bench) -> None:
     """A candidate of an older epoch is fenced and learns the newer one."""
-    bench = Bench(quorum_state=stored(5))
     response = voted(bench, vote(4))
     assert (response.error, response.vote_granted) == (ErrorCode.FENCED_LEADER_EPOCH, False)
     assert response.current_leader == leader(None, 5)
@@ -80,9 +84,8 @@ def test_leader_ignore_vote_request_on_same_epoch() -> None:
     assert bench.role == "leader"
 
 
-def test_candidate_ignore_vote_request_on_same_epoch() -> None:
+def test_candidate_ignore_vote_request_on_same_epoch(bench: Bench) -> None:
     """A candidate has voted for itself and keeps to that."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     assert not voted(bench, vote(6, last=(5, 99))).vote_granted
     assert bench.role == "candidate"
@@ -97,19 +100,16 @@ def test_invalid_vote_request(last: tuple[int, int]) -> None:
     assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("follower", 5, stored(5, leader_id=1))
 
 
-def test_cannot_follow_or_vote_for_self() -> None:
+def test_cannot_follow_or_vote_for_self(bench: Bench) -> None:
     """A request in one's own name is a mistake of its sender and changes nothing."""
-    bench = Bench(quorum_state=stored(5))
     assert voted(bench, vote(6, candidate=0)).error is ErrorCode.INVALID_REQUEST
-    response = bench.answer(begin(0, 6))
-    assert isinstance(response, m.BeginQuorumEpochResponse)
+    response = bench.answered(begin(0, 6), m.BeginQuorumEpochResponse)
     assert response.error is ErrorCode.INVALID_REQUEST
     assert (bench.epoch, bench.disk.quorum_state) == (5, stored(5))
 
 
-def test_invalid_voter_replica_vote_request() -> None:
+def test_invalid_voter_replica_vote_request(bench: Bench) -> None:
     """A vote meant for another replica, or for the disk this one had before, is refused after the epoch was raised."""
-    bench = Bench(quorum_state=stored(5))
     wrong_id = voted(bench, vote(6, to=2, voter_directory_id=disk_id(0)))
     assert (wrong_id.error, wrong_id.vote_granted, bench.epoch) == (ErrorCode.INVALID_VOTER_KEY, False, 6)
     wrong_disk = voted(bench, vote(6, disk=1))
@@ -118,9 +118,8 @@ def test_invalid_voter_replica_vote_request() -> None:
 
 
 @pytest.mark.parametrize("pre_vote", [False, True])
-def test_vote_request_cluster_id_validation(pre_vote: bool) -> None:
+def test_vote_request_cluster_id_validation(bench: Bench, pre_vote: bool) -> None:
     """A vote of another cluster is refused and raises no epoch; so is one that names no cluster."""
-    bench = Bench(quorum_state=stored(5))
     for cluster_id in ("another", None):
         refused = voted(bench, vote(6, pre_vote=pre_vote, cluster_id=cluster_id))
         assert (refused.error, refused.vote_granted, bench.epoch) == (ErrorCode.INCONSISTENT_CLUSTER_ID, False, 5)
@@ -152,9 +151,8 @@ def test_grant_votes_from_higher_epoch_after_resigning_candidacy() -> None:
     assert bench.disk.quorum_state == stored(3, voted_id=1)
 
 
-def test_retry_election() -> None:
+def test_retry_election(bench: Bench) -> None:
     """A lost election is followed by a pause and another in the next epoch, the epoch stored before it is asked for."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     for voter in (1, 2):
         bench.respond(bench.send_to(voter, m.VoteRequest), rejected(6))
@@ -175,9 +173,8 @@ def test_loser_tries_again_before_its_election_would_have_timed_out() -> None:
     assert bench.role == "prospective"
 
 
-def test_an_answer_is_taken_once() -> None:
+def test_an_answer_is_taken_once(bench: Bench) -> None:
     """Whatever comes a second time for a request that was answered, even news of a newer epoch, is dropped."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     send = bench.send_to(1, m.VoteRequest)
     bench.respond(send, rejected(6))
@@ -185,9 +182,8 @@ def test_an_answer_is_taken_once() -> None:
     assert bench.epoch == 6
 
 
-def test_vote_request_timeout() -> None:
+def test_vote_request_timeout(bench: Bench) -> None:
     """An unanswered voter is asked again after a pause, within the same election."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     bench.fail(bench.send_to(1, m.VoteRequest))
     assert bench.role == "candidate"
@@ -196,9 +192,8 @@ def test_vote_request_timeout() -> None:
     assert (bench.role, bench.epoch) == ("leader", 6)
 
 
-def test_candidate_to_leader_without_granted_vote() -> None:
+def test_candidate_to_leader_without_granted_vote(bench: Bench) -> None:
     """Without a majority there is no leader, however long it takes."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     roles = set()
     for _ in range(20):
@@ -207,9 +202,8 @@ def test_candidate_to_leader_without_granted_vote() -> None:
     assert "leader" not in roles
 
 
-def test_vote_response_ignored_after_becoming_follower() -> None:
+def test_vote_response_ignored_after_becoming_follower(bench: Bench) -> None:
     """A vote that arrives after another leader was heard of makes nobody a leader."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     late = bench.send_to(1, m.VoteRequest)
     bench.answer(begin(2, 6))
@@ -217,9 +211,8 @@ def test_vote_response_ignored_after_becoming_follower() -> None:
     assert (bench.role, bench.log.leader_id) == ("follower", 2)
 
 
-def test_vote_of_an_earlier_campaign_does_not_count_in_a_later_one() -> None:
+def test_vote_of_an_earlier_campaign_does_not_count_in_a_later_one(bench: Bench) -> None:
     """A vote granted for epoch 6 that arrives in the campaign for epoch 7 is not a vote for epoch 7."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     late = bench.send_to(1, m.VoteRequest)
     bench.to_role("prospective")
@@ -265,9 +258,8 @@ def test_candidates_log_is_durable_before_it_asks_for_votes() -> None:
     assert (again.candidate_epoch, again.last_offset) == (request.candidate_epoch, request.last_offset) == (6, 2)
 
 
-def test_leader_of_a_newer_epoch_ends_a_campaign() -> None:
+def test_leader_of_a_newer_epoch_ends_a_campaign(bench: Bench) -> None:
     """A voter's refusal that names a newer epoch ends the election in the older one, durably."""
-    bench = Bench(quorum_state=stored(5))
     campaign(bench)
     bench.respond(bench.send_to(1, m.VoteRequest), rejected(9))
     assert (bench.role, bench.epoch, bench.disk.quorum_state) == ("unattached", 9, stored(9))

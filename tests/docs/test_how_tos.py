@@ -16,8 +16,7 @@ import pytest
 from nemesis.checks import OPERATION_SCHEMA, Severity
 from nemesis.checks.partition import Partition, operations_of
 from nemesis.checks.replica_events import ReplicaEvents
-from nemesis.faults.casting import Casting
-from nemesis.faults.family import Aim, OpenFault, Stage
+from nemesis.faults.family import Aim, Casting, OpenFault, Stage
 from nemesis.faults.load import Load
 from nemesis.faults.targets import Role
 from tests.checks.histories import Row, append

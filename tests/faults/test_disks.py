@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -19,12 +18,11 @@ from tests.faults.stage import Stage
 ISOLATED = frozenset({(1, 2), (2, 1), (1, 3), (3, 1)})
 
 
-async def test_a_power_loss_hits_those_who_run(tmp_path: Path) -> None:
+async def test_a_power_loss_hits_those_who_run(stage: Stage) -> None:
     """Each of them loses what was not flushed, by the dice of the step, and is started by the healing.
 
     Who is down loses as much and stays down, and the healing says whose disks have lost anything.
     """
-    stage = Stage(tmp_path)
     stage.system.running.discard(2)
 
     await stage.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=7))
@@ -43,9 +41,8 @@ async def test_a_power_loss_hits_those_who_run(tmp_path: Path) -> None:
     assert json.loads(healed or "{}")["lost"] == [2, 3]
 
 
-async def test_where_nobody_runs_no_power_is_lost(tmp_path: Path) -> None:
+async def test_where_nobody_runs_no_power_is_lost(stage: Stage) -> None:
     """What the history calls not done was not done to the disks either."""
-    stage = Stage(tmp_path)
     stage.system.running.clear()
 
     await stage.do(Inject(fault_id=0, fault=PowerLoss(target=Role.ALL), draw=7))
@@ -63,11 +60,9 @@ async def test_where_nobody_runs_no_power_is_lost(tmp_path: Path) -> None:
     ],
 )
 async def test_a_hindered_disk_is_healed_and_whom_it_ended_is_started(
-    tmp_path: Path, fault: Fault, hindrance: Hindrance, healer: str
+    stage: Stage, fault: Fault, hindrance: Hindrance, healer: str
 ) -> None:
     """The nemesis ends nobody; whom the disk has ended runs again afterwards, and who was killed does not."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=4, fault=fault))
     first, second = (node for node, _ in stage.system.disks.hindered)
     assert set(stage.system.disks.hindered.values()) == {hindrance}
@@ -82,10 +77,8 @@ async def test_a_hindered_disk_is_healed_and_whom_it_ended_is_started(
     assert stage.told()[-1][:2] == (healer, "info")
 
 
-async def test_damage_keeps_a_replica_out_until_it_is_repaired(tmp_path: Path) -> None:
+async def test_damage_keeps_a_replica_out_until_it_is_repaired(stage: Stage) -> None:
     """It is killed, damaged by the dice of the step, and started; the history says what it made of that."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="cut", part=DiskPart.STATE), draw=7))
     assert stage.system.disks.damaged == {1: (DiskPart.STATE, "cut", 7)}
     assert stage.system.running == {2, 3}
@@ -101,9 +94,8 @@ async def test_damage_keeps_a_replica_out_until_it_is_repaired(tmp_path: Path) -
     assert told["end-damage"]["restored"] == [{"replica": 1, "file": "topic1-0/0.log"}]
 
 
-async def test_damage_that_goes_unnoticed_is_told_and_left(tmp_path: Path) -> None:
+async def test_damage_that_goes_unnoticed_is_told_and_left(stage: Stage) -> None:
     """A replica that serves on a damaged disk goes on with it: nothing is put back behind its back."""
-    stage = Stage(tmp_path)
     stage.system.disks.goes_unnoticed = True
 
     await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="flip")))
@@ -119,9 +111,8 @@ async def test_damage_that_goes_unnoticed_is_told_and_left(tmp_path: Path) -> No
     ]
 
 
-async def test_damage_of_one_partition_is_that_partitions(tmp_path: Path) -> None:
+async def test_damage_of_one_partition_is_that_partitions(stage: Stage) -> None:
     """A replica that serves, and names the log that it leaves alone, has noticed, and repairs it itself."""
-    stage = Stage(tmp_path)
     stage.system.disks.is_left_alone = True
 
     await stage.do(Inject(fault_id=3, fault=DamageDisk(target=Role.LEADER, how="flip")))
@@ -135,9 +126,8 @@ async def test_damage_of_one_partition_is_that_partitions(tmp_path: Path) -> Non
     assert stage.recording.harness_rows() == []
 
 
-async def test_a_disk_is_not_damaged_twice(tmp_path: Path) -> None:
+async def test_a_disk_is_not_damaged_twice(stage: Stage) -> None:
     """There is one sound copy: the second damage would be put back in its place, and nothing be left for the other."""
-    stage = Stage(tmp_path)
     stage.system.disks.goes_unnoticed = True
     await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip"), draw=1))
     assert stage.system.running == {1, 2, 3}
@@ -147,9 +137,8 @@ async def test_a_disk_is_not_damaged_twice(tmp_path: Path) -> None:
     await stage.do(Heal(fault_id=1))
 
 
-async def test_whom_another_fault_is_just_starting_is_repaired_after_that(tmp_path: Path) -> None:
+async def test_whom_another_fault_is_just_starting_is_repaired_after_that(stage: Stage) -> None:
     """Its process is there for a moment, and refuses as before: it does not serve on what is damaged."""
-    stage = Stage(tmp_path)
     await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
     stage.system.running.add(1)
     await stage.do(Heal(fault_id=0))
@@ -158,9 +147,8 @@ async def test_whom_another_fault_is_just_starting_is_repaired_after_that(tmp_pa
     assert stage.recording.harness_rows() == []
 
 
-async def test_who_runs_on_a_disk_that_was_replaced_is_not_told(tmp_path: Path) -> None:
+async def test_who_runs_on_a_disk_that_was_replaced_is_not_told(stage: Stage) -> None:
     """The damage went with the disk: there is nothing to notice, and nothing to put back."""
-    stage = Stage(tmp_path)
     await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
     stage.system.refuses_start.clear()
     stage.system.disks.damaged.clear()
@@ -172,9 +160,8 @@ async def test_who_runs_on_a_disk_that_was_replaced_is_not_told(tmp_path: Path) 
     assert ("end-damage", "fail") in [(f, kind) for f, kind, _ in stage.told()]
 
 
-async def test_who_serves_on_damage_only_later_is_told_as_well(tmp_path: Path) -> None:
+async def test_who_serves_on_damage_only_later_is_told_as_well(stage: Stage) -> None:
     """It refused at first; another fault has started it since, and it runs."""
-    stage = Stage(tmp_path)
     await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
     stage.system.refuses_start.clear()
     stage.system.running.add(1)
@@ -193,20 +180,16 @@ async def test_who_serves_on_damage_only_later_is_told_as_well(tmp_path: Path) -
         DamageDisk(target=Role.ONE, how="flip", part=DiskPart.STATE),
     ],
 )
-async def test_damage_that_nobody_could_survive_or_notice_is_not_done(tmp_path: Path, fault: DamageDisk) -> None:
+async def test_damage_that_nobody_could_survive_or_notice_is_not_done(stage: Stage, fault: DamageDisk) -> None:
     """More disks than a minority, and a digit of a file without a checksum, are refused."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=fault))
 
     assert stage.system.running == {1, 2, 3}
     assert [(f, kind) for f, kind, _ in stage.told()] == [("damage-disk", "invoke"), ("damage-disk", "fail")]
 
 
-async def test_of_three_disks_one_is_damaged_at_a_time(tmp_path: Path) -> None:
+async def test_of_three_disks_one_is_damaged_at_a_time(stage: Stage) -> None:
     """A second one is damaged when the first is repaired."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=DamageDisk(target=Role.LEADER, how="flip")))
     await stage.do(Inject(fault_id=1, fault=DamageDisk(target=Role.LEADER, how="flip")))
     assert list(stage.system.disks.damaged) == [1]

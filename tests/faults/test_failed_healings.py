@@ -88,9 +88,8 @@ async def test_what_cannot_be_healed_ends_no_run(tmp_path: Path) -> None:
     assert [(f, kind) for f, kind, _ in stage.recording.harness_rows()] == [(HEAL_ALL, "invoke"), (HEAL_ALL, "fail")]
 
 
-async def test_a_start_that_fails_is_tried_again_at_the_end(tmp_path: Path) -> None:
+async def test_a_start_that_fails_is_tried_again_at_the_end(stage: Stage) -> None:
     """A killed node that does not start is started by the healing of its fault at the end."""
-    stage = Stage(tmp_path)
     stage.system.refuses_start.add(1)
 
     await stage.do(Inject(fault_id=0, fault=Kill(target=Role.LEADER)), Heal(fault_id=0))
@@ -114,9 +113,8 @@ async def test_an_injection_that_breaks_off_is_unknown_and_healed(tmp_path: Path
     assert stage.system.links.cuts == {}
 
 
-async def test_what_struck_is_told_apart_from_what_was_refused_and_what_missed(tmp_path: Path) -> None:
+async def test_what_struck_is_told_apart_from_what_was_refused_and_what_missed(stage: Stage) -> None:
     """A fault that hits somebody has struck, one that finds nobody has missed, one that cannot be is refused."""
-    stage = Stage(tmp_path)
     stage.system.running = {2, 3}
 
     await stage.do(

@@ -69,9 +69,8 @@ FAULTS: tuple[Fault, ...] = (
 )
 
 
-async def test_a_partition_cuts_and_heals_its_links(tmp_path: Path) -> None:
+async def test_a_partition_cuts_and_heals_its_links(stage: Stage) -> None:
     """Isolating the leader cuts its links both ways and is undone by its healing; both are told with the same nodes."""
-    stage = Stage(tmp_path)
     fault = Partition(shape=Shape.ISOLATE, target=Role.LEADER, mode=LinkMode.RESET)
 
     await stage.do(Inject(fault_id=4, fault=fault))
@@ -88,18 +87,15 @@ async def test_a_partition_cuts_and_heals_its_links(tmp_path: Path) -> None:
     ]
 
 
-async def test_clients_are_cut_off_by_a_fault_of_their_own(tmp_path: Path) -> None:
+async def test_clients_are_cut_off_by_a_fault_of_their_own(stage: Stage) -> None:
     """Cutting clients touches their links to the target only."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=CutClients(target=Role.LEADER)))
 
     assert stage.system.links.cuts["0"][0] == {(CLIENTS, 1), (1, CLIENTS)}
 
 
-async def test_links_are_impaired_and_mended(tmp_path: Path) -> None:
+async def test_links_are_impaired_and_mended(stage: Stage) -> None:
     """A network fault goes to the links that it touches, and its healing tells what was done there."""
-    stage = Stage(tmp_path)
     fault = Loss(percent=5, target=Role.LEADER, between=Between.ALL)
 
     await stage.do(Inject(fault_id=4, fault=fault))
@@ -130,20 +126,16 @@ def test_every_fault_has_one_family() -> None:
     assert all((fault.need is Need.SIMULATOR) == (fault in SIMULATED) for fault in catalogue.FAULTS.values())
 
 
-async def test_a_killed_node_is_started_again(tmp_path: Path) -> None:
+async def test_a_killed_node_is_started_again(stage: Stage) -> None:
     """The node that was killed, and no other, is started by the healing."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=Kill(target=Role.LEADER)), Heal(fault_id=0))
 
     assert stage.system.calls == [("kill", 1), ("start", 1)]
     assert [f for f, kind, _ in stage.told() if kind == "info"] == ["kill", "start"]
 
 
-async def test_a_node_is_killed_while_it_starts(tmp_path: Path) -> None:
+async def test_a_node_is_killed_while_it_starts(stage: Stage) -> None:
     """It is killed, started and killed again as often as asked, also when a start takes no time; at last it starts."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=KillStarting(target=Role.LEADER, after_ms=0, times=2)))
     assert stage.system.running == {2, 3}
     assert [what for what, _ in stage.system.calls].count("start") == 2
@@ -177,9 +169,8 @@ async def test_a_start_that_is_killed_is_no_failure(tmp_path: Path) -> None:
     assert stage.told()[-1] == ("kill-starting", "info", [1])
 
 
-async def test_a_node_is_killed_at_its_point(tmp_path: Path) -> None:
+async def test_a_node_is_killed_at_its_point(stage: Stage) -> None:
     """It is told to stand still, killed when it does, and started by the healing; who has not come there is spared."""
-    stage = Stage(tmp_path)
     fault = KillAt(target=Role.FOLLOWERS, point=CrashPoint.AFTER_FLUSH, nth=3)
 
     await stage.do(Inject(fault_id=0, fault=fault))
@@ -203,9 +194,8 @@ async def test_a_node_is_killed_at_its_point(tmp_path: Path) -> None:
     assert rows[-1][2]["killed"] == [3]
 
 
-async def test_an_order_stands_alone(tmp_path: Path) -> None:
+async def test_an_order_stands_alone(stage: Stage) -> None:
     """A node that is told to stand still is not told something else before the first is healed."""
-    stage = Stage(tmp_path)
     first, second = (KillAt(target=Role.LEADER, point=point) for point in tuple(CrashPoint)[:2])
 
     await stage.do(Inject(fault_id=0, fault=first), Inject(fault_id=1, fault=second))
@@ -216,9 +206,8 @@ async def test_an_order_stands_alone(tmp_path: Path) -> None:
     assert stage.system.orders == {}
 
 
-async def test_a_stopped_node_is_started_again(tmp_path: Path) -> None:
+async def test_a_stopped_node_is_started_again(stage: Stage) -> None:
     """A graceful stop is told and undone like a kill, and hits nobody who is down."""
-    stage = Stage(tmp_path)
     stage.system.running = {1, 2}
 
     await stage.do(Inject(fault_id=0, fault=Stop(target=Role.ALL)), Heal(fault_id=0))
@@ -234,10 +223,8 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_rolling_restart_takes_one_after_the_other(tmp_path: Path) -> None:
+async def test_a_rolling_restart_takes_one_after_the_other(stage: Stage) -> None:
     """Each node is stopped, started and waited for before the next; the history has each of them."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=RollingRestart()))
     assert stage.injector.open_faults == ("rolling-restart [1, 2, 3]",)
     await until(lambda: len(stage.system.calls) == 6 and len(stage.system.running) == 3)
@@ -249,9 +236,8 @@ async def test_a_rolling_restart_takes_one_after_the_other(tmp_path: Path) -> No
     assert done == [("rolling-restart", [1, 2, 3]), *each, ("end-rolling", [1, 2, 3])]
 
 
-async def test_healing_ends_a_rolling_restart_where_it_is(tmp_path: Path) -> None:
+async def test_healing_ends_a_rolling_restart_where_it_is(stage: Stage) -> None:
     """Nobody else is stopped once it is healed, and whoever was down is up."""
-    stage = Stage(tmp_path)
     stage.system.is_active = False
 
     await stage.do(Inject(fault_id=0, fault=RollingRestart()))
@@ -263,9 +249,8 @@ async def test_healing_ends_a_rolling_restart_where_it_is(tmp_path: Path) -> Non
     assert json.loads(stage.recording.nemesis_rows()[-2][2] or "")["is_back"] is False
 
 
-async def test_the_end_of_the_run_ends_a_rolling_restart(tmp_path: Path) -> None:
+async def test_the_end_of_the_run_ends_a_rolling_restart(stage: Stage) -> None:
     """Whatever is still rolling when everything is healed is ended with it."""
-    stage = Stage(tmp_path)
     stage.system.is_active = False
 
     await stage.do(Inject(fault_id=0, fault=RollingRestart()))
@@ -276,9 +261,8 @@ async def test_the_end_of_the_run_ends_a_rolling_restart(tmp_path: Path) -> None
     assert stage.injector.open_faults == ()
 
 
-async def test_an_abandoned_restart_starts_nobody(tmp_path: Path) -> None:
+async def test_an_abandoned_restart_starts_nobody(stage: Stage) -> None:
     """When the run is broken off, whatever rolls stops where it is."""
-    stage = Stage(tmp_path)
     stage.system.is_active = False
 
     await stage.do(Inject(fault_id=0, fault=RollingRestart()))
@@ -288,9 +272,8 @@ async def test_an_abandoned_restart_starts_nobody(tmp_path: Path) -> None:
     assert stage.system.calls == [("stop", 1), ("start", 1)]
 
 
-async def test_the_controller_can_be_hit(tmp_path: Path) -> None:
+async def test_the_controller_can_be_hit(stage: Stage) -> None:
     """A fault may be about who controls the cluster, and a wait for somebody to do so."""
-    stage = Stage(tmp_path)
     wait = AwaitLeader(target="@c", at_most_s=0.2, of_metadata=True)
 
     await stage.do(Name(name="c", target=Role.CONTROLLER), wait, Inject(fault_id=0, fault=Kill(target=Role.CONTROLLER)))
@@ -298,10 +281,8 @@ async def test_the_controller_can_be_hit(tmp_path: Path) -> None:
     assert stage.system.calls == [("kill", 1)]
 
 
-async def test_a_paused_node_resumes(tmp_path: Path) -> None:
+async def test_a_paused_node_resumes(stage: Stage) -> None:
     """The healing of a pause wakes whoever was paused."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=Pause(target=Role.ALL)))
     assert stage.system.paused == {1, 2, 3}
     await stage.do(Heal(fault_id=0))
@@ -309,9 +290,8 @@ async def test_a_paused_node_resumes(tmp_path: Path) -> None:
     assert stage.system.paused == set()
 
 
-async def test_names_stay_with_their_bearers(tmp_path: Path) -> None:
+async def test_names_stay_with_their_bearers(stage: Stage) -> None:
     """A name given to the leader means the same node when another leads, and followers get different names."""
-    stage = Stage(tmp_path)
     cast = (
         Name(name="a", target=Role.LEADER),
         Name(name="b", target=Role.FOLLOWER),
@@ -326,9 +306,8 @@ async def test_names_stay_with_their_bearers(tmp_path: Path) -> None:
     assert stage.system.calls == [("kill", 1), ("kill", 1)]
 
 
-async def test_a_fault_that_hits_nobody_is_told_as_failed(tmp_path: Path) -> None:
+async def test_a_fault_that_hits_nobody_is_told_as_failed(stage: Stage) -> None:
     """Killing a dead node, or a name that nobody bears, is recorded as not done and heals to nothing."""
-    stage = Stage(tmp_path)
     stage.system.running = {2, 3}
 
     await stage.do(
@@ -348,9 +327,8 @@ async def test_a_fault_that_hits_nobody_is_told_as_failed(tmp_path: Path) -> Non
     ]
 
 
-async def test_awaiting_a_leader_goes_on_when_it_leads_or_time_is_up(tmp_path: Path) -> None:
+async def test_awaiting_a_leader_goes_on_when_it_leads_or_time_is_up(stage: Stage) -> None:
     """The step ends with the wanted leader, or without it after its time; the history says who led."""
-    stage = Stage(tmp_path)
     wait = AwaitLeader(target="@b", at_most_s=0.2)
 
     await stage.do(Name(name="b", target=Role.FOLLOWER, draw=1), wait)
@@ -362,9 +340,8 @@ async def test_awaiting_a_leader_goes_on_when_it_leads_or_time_is_up(tmp_path: P
     assert [detail.get("leader") for detail in details] == [None, 1, None, bearer]
 
 
-async def test_everything_is_healed_at_the_end(tmp_path: Path) -> None:
+async def test_everything_is_healed_at_the_end(stage: Stage) -> None:
     """Open faults of every kind are undone, also a cut of another's making, and a node that died is started."""
-    stage = Stage(tmp_path)
     await stage.do(
         Inject(fault_id=0, fault=Partition(shape=Shape.HALVES)),
         Inject(fault_id=1, fault=Kill(target=Role.LEADER)),
@@ -384,9 +361,8 @@ async def test_everything_is_healed_at_the_end(tmp_path: Path) -> None:
     assert ("start-dead", "info", [3]) in stage.told()
 
 
-async def test_a_node_that_does_not_start_is_told(tmp_path: Path) -> None:
+async def test_a_node_that_does_not_start_is_told(stage: Stage) -> None:
     """A refused start is recorded as failed, and does not keep the others from being healed."""
-    stage = Stage(tmp_path)
     stage.system.refuses_start = {1}
 
     await stage.do(Inject(fault_id=0, fault=Kill(target=Role.ALL)), Heal(fault_id=0))
@@ -437,9 +413,8 @@ async def test_what_follows_a_late_step_is_as_late(keeps_distances: bool, tmp_pa
     assert not stage.injector.open_faults
 
 
-async def test_pauses_that_overlap_end_each_for_itself(tmp_path: Path) -> None:
+async def test_pauses_that_overlap_end_each_for_itself(stage: Stage) -> None:
     """Who is paused by two faults stands still until the second one is healed."""
-    stage = Stage(tmp_path)
     await stage.do(Name(name="it", target=Role.LEADER))
     pause = Pause(target="@it")
     await stage.do(Inject(fault_id=0, fault=pause), Inject(fault_id=1, fault=pause), Heal(fault_id=0))

@@ -9,10 +9,9 @@ from pathlib import Path
 from nemesis.errors import NodeFailedError
 from nemesis.faults.memory import LimitMemory
 from nemesis.faults.targets import Role
-from nemesis.schedules.injector import Injector
-from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject
+from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeSystem
-from tests.workload.recording import Recording
 
 USED_BYTES = 1000
 SQUEEZE = Inject(fault_id=4, fault=LimitMemory(target=Role.ALL, percent=80))
@@ -59,22 +58,9 @@ class LimitedSystem(FakeSystem):
         self.memory = FakeMemory(self)
 
 
-class Stage:
-    """Such a system with an injector, and what is recorded."""
-
-    def __init__(self, folder: Path, system: FakeSystem) -> None:
-        self.recording = Recording(folder)
-        self.injector = Injector(system, self.recording.recorder)
-
-    async def do(self, *actions: Action) -> None:
-        """Do these actions at once."""
-        steps = tuple(Step(at_s=0, action=action) for action in actions)
-        schedule = Schedule(name="test", time_limit_s=1, steps=steps)
-        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
-
-    def told(self, f: str) -> list[tuple[str, dict[str, object]]]:
-        """What is recorded under a name: (type, detail)."""
-        return [(kind, json.loads(detail or "{}")) for name, kind, detail in self.recording.nemesis_rows() if name == f]
+def told(stage: Stage, f: str) -> list[tuple[str, dict[str, object]]]:
+    """What is recorded under a name: (type, detail)."""
+    return [(kind, json.loads(detail or "{}")) for name, kind, detail in stage.recording.nemesis_rows() if name == f]
 
 
 async def test_those_who_run_are_squeezed_and_whom_the_kernel_killed_is_started(tmp_path: Path) -> None:
@@ -91,10 +77,10 @@ async def test_those_who_run_are_squeezed_and_whom_the_kernel_killed_is_started(
 
     assert system.memory.limited == {}
     assert system.running == {3}
-    squeezed = [(told["replicas"], told["limit_bytes"]) for kind, told in stage.told("squeeze") if kind == "info"]
+    squeezed = [(told["replicas"], told["limit_bytes"]) for kind, told in told(stage, "squeeze") if kind == "info"]
     assert squeezed == [([1], 800), ([3], 800)]
-    assert stage.told("memory-limit")[-1][1]["replicas"] == [1, 3]
-    kind, healed = stage.told("free-memory")[-1]
+    assert told(stage, "memory-limit")[-1][1]["replicas"] == [1, 3]
+    kind, healed = told(stage, "free-memory")[-1]
     assert (kind, healed["killed"], healed["limit_bytes"]) == ("info", [3], {"1": 800, "3": 800})
 
 
@@ -110,7 +96,7 @@ async def test_more_and_more_is_taken_until_it_is_healed(tmp_path: Path) -> None
             await asyncio.sleep(0.01)
     await stage.do(Heal(fault_id=4))
 
-    assert stage.told("free-memory")[-1][1]["limit_bytes"] == {"1": 798, "2": 798, "3": 798}
+    assert told(stage, "free-memory")[-1][1]["limit_bytes"] == {"1": 798, "2": 798, "3": 798}
     await stage.do(SQUEEZE)
     await stage.injector.abandon()
     assert len(asyncio.all_tasks()) == 1
@@ -123,12 +109,12 @@ async def test_what_is_refused_is_told(tmp_path: Path) -> None:
     system.memory.refuses = {1}
 
     await stage.do(SQUEEZE)
-    assert [kind for kind, _ in stage.told("squeeze")].count("fail") == 1
-    assert stage.told("memory-limit")[-1][1]["replicas"] == [2, 3]
+    assert [kind for kind, _ in told(stage, "squeeze")].count("fail") == 1
+    assert told(stage, "memory-limit")[-1][1]["replicas"] == [2, 3]
     system.memory.refuses = {2}
     await stage.do(Heal(fault_id=4))
 
-    assert stage.told("free-memory")[-1][0] == "fail"
+    assert told(stage, "free-memory")[-1][0] == "fail"
     assert system.memory.limited == {(2, 4): 800}
 
 
@@ -138,4 +124,4 @@ async def test_a_system_whose_memory_cannot_be_limited_is_not_struck(tmp_path: P
 
     await stage.do(SQUEEZE, Heal(fault_id=4))
 
-    assert [kind for kind, _ in stage.told("memory-limit")] == ["invoke", "fail"]
+    assert [kind for kind, _ in told(stage, "memory-limit")] == ["invoke", "fail"]

@@ -21,46 +21,32 @@ from nemesis.history import MOVED
 from nemesis.history.reader import read_replica_events
 from nemesis.report.timeline import BEGINS, ENDS, look_of
 from nemesis.schedules.injector import Injector
-from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
+from tests.faults.stage import Stage
 from tests.workload.fake_moves import FakeMoves, MovingSystem
 from tests.workload.fake_system import NAMES, FakeSystem
-from tests.workload.recording import Recording
 
 ONE = NAMES[0]
 MOVE = Reassign(course=Course.MOVE)
 DRAWS = range(20)
 
 
-class Stage:
+class MovingStage(Stage):
     """A fake system whose partitions can be moved, with an injector, and what is recorded."""
 
     def __init__(self, folder: Path, moves: FakeMoves | None = None, *, size: int = 5) -> None:
         self.moves = moves or FakeMoves((ONE,))
-        self.system = MovingSystem(self.moves, size)
-        self.recording = Recording(folder)
-        self.injector = Injector(self.system, self.recording.recorder)
-
-    async def do(self, *actions: Action) -> None:
-        """Do these actions one after the other, and let what goes on by itself do what it can."""
-        for action in actions:
-            schedule = Schedule(name="test", time_limit_s=1, steps=(Step(at_s=0, action=action),))
-            await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
-            for _ in range(50):
-                await asyncio.sleep(0)
+        super().__init__(folder, MovingSystem(self.moves, size))
 
     async def end(self) -> None:
         """Heal all, within the time."""
         async with asyncio.timeout(30):
             await self.injector.heal_all()
 
-    def told(self) -> list[tuple[str, str, str]]:
+    def outcomes(self) -> list[tuple[str, str, str]]:
         """The single steps that ended: (f, type, outcome)."""
         rows = [(f, kind, json.loads(detail or "{}")) for f, kind, detail in self.recording.nemesis_rows()]
         return [(f, kind, told["outcome"]) for f, kind, told in rows if "outcome" in told]
-
-    def kinds(self, name: str) -> list[str]:
-        """How the nemesis's operations of one name went: invoke, info, fail."""
-        return [kind for f, kind, _ in self.recording.nemesis_rows() if f == name]
 
     def errors(self) -> str:
         """What could not be done, and why."""
@@ -72,25 +58,30 @@ class Stage:
         return int(pc.sum(pc.equal(read_replica_events(self.recording.folder).column("event"), MOVED)).as_py() or 0)
 
 
+@pytest.fixture
+def stage(tmp_path: Path) -> MovingStage:
+    """In the place of the usual one."""
+    return MovingStage(tmp_path)
+
+
 def inject(fault: Reassign = MOVE, draw: int = 0) -> Inject:
     return Inject(fault_id=0, fault=fault, draw=draw)
 
 
-async def test_a_partition_moves_to_others(tmp_path: Path) -> None:
+async def test_a_partition_moves_to_others(stage: MovingStage) -> None:
     """It comes to as many replicas as it had, which is told, counted, and left so by the healing."""
-    stage = Stage(tmp_path)
     before = stage.moves.at[ONE]
 
-    await stage.do(inject())
+    await stage.do_each(inject())
     assert stage.injector.open_faults == (f"reassign-move {list(before)}",)
-    await stage.do(Heal(fault_id=0))
+    await stage.do_each(Heal(fault_id=0))
     await stage.end()
 
     after = stage.moves.at[ONE]
     assert after != before
     assert len(set(after)) == 3
     assert stage.moves.calls == [("begin", ONE, after)]
-    assert stage.told() == [("move-replicas", "info", "done")]
+    assert stage.outcomes() == [("move-replicas", "info", "done")]
     assert stage.kinds("arrive") == stage.kinds("restore-replicas") == ["invoke", "info"]
     assert stage.moved() == 1
 
@@ -99,8 +90,8 @@ async def test_targets_are_the_dice_of_the_step(tmp_path: Path) -> None:
     """The same step asks for the same, and others for something else."""
     asked = []
     for number, draw in enumerate((*DRAWS, *DRAWS)):
-        stage = Stage(tmp_path / str(number), FakeMoves())
-        await stage.do(inject(Reassign(course=Course.REDIRECT, partitions=2, more=1), draw))
+        stage = MovingStage(tmp_path / str(number), FakeMoves())
+        await stage.do_each(inject(Reassign(course=Course.REDIRECT, partitions=2, more=1), draw))
         await stage.injector.abandon()
         asked.append(tuple(sorted(stage.moves.calls)))
 
@@ -109,20 +100,19 @@ async def test_targets_are_the_dice_of_the_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("course", [Course.REDIRECT, Course.CANCEL])
-async def test_a_move_is_changed_while_it_is_under_way(tmp_path: Path, course: Course) -> None:
+async def test_a_move_is_changed_while_it_is_under_way(stage: MovingStage, course: Course) -> None:
     """Another target takes its place, or it is taken back and the partition stays where it was."""
-    stage = Stage(tmp_path)
     stage.moves.at_once = False
 
-    await stage.do(inject(Reassign(course=course)))
+    await stage.do_each(inject(Reassign(course=course)))
     async with asyncio.timeout(10):
-        while len(stage.told()) < 2:
+        while len(stage.outcomes()) < 2:
             await asyncio.sleep(0.01)
 
     (_, _, first), (what, _, second) = stage.moves.calls
     if course is Course.CANCEL:
         assert (what, stage.moves.moving) == ("cancel", {})
-        assert stage.told()[1] == ("cancel-move", "info", "done")
+        assert stage.outcomes()[1] == ("cancel-move", "info", "done")
     else:
         assert stage.moves.moving == {ONE: second}
         assert second != first
@@ -135,9 +125,9 @@ async def test_a_move_is_changed_while_it_is_under_way(tmp_path: Path, course: C
 @pytest.mark.parametrize("size", [3, 5])
 async def test_another_replica_is_preferred_and_elected(tmp_path: Path, size: int) -> None:
     """Nobody comes or goes, and whoever is preferred now is to lead."""
-    stage = Stage(tmp_path, size=size)
+    stage = MovingStage(tmp_path, size=size)
 
-    await stage.do(inject(Reassign(course=Course.REORDER)))
+    await stage.do_each(inject(Reassign(course=Course.REORDER)))
     await stage.end()
 
     assert sorted(stage.moves.at[ONE]) == [1, 2, 3]
@@ -148,37 +138,36 @@ async def test_another_replica_is_preferred_and_elected(tmp_path: Path, size: in
 async def test_the_leader_goes(tmp_path: Path) -> None:
     """Where there are others enough it has the partition no more; where there are not, it is preferred last."""
     for draw in DRAWS:
-        many, few = Stage(tmp_path / f"many-{draw}"), Stage(tmp_path / f"few-{draw}", size=3)
+        many, few = MovingStage(tmp_path / f"many-{draw}"), MovingStage(tmp_path / f"few-{draw}", size=3)
         for stage in (many, few):
-            await stage.do(inject(Reassign(course=Course.MOVE, leader_goes=True), draw))
+            await stage.do_each(inject(Reassign(course=Course.MOVE, leader_goes=True), draw))
             await stage.injector.abandon()
         assert 1 not in many.moves.at[ONE]
         assert few.moves.at[ONE][-1] == 1
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_what_is_not_done_is_told(tmp_path: Path, is_known: bool) -> None:
+async def test_what_is_not_done_is_told(stage: MovingStage, is_known: bool) -> None:
     """A refusal is no move; of a move without an answer nobody says that it is none, and it is told when it is seen."""
-    stage = Stage(tmp_path)
 
     def fail(what: str, log: str) -> None:
         raise NotDoneError("no") if is_known else UnknownOutcomeError("silence")
 
     stage.moves.outcome, stage.moves.late = (fail, stage.moves.late) if is_known else (stage.moves.outcome, fail)
-    await stage.do(inject())
+    await stage.do_each(inject())
     await stage.end()
 
     kind, outcome = ("fail", "refused") if is_known else ("info", "unknown")
-    assert stage.told() == [("move-replicas", kind, outcome)]
+    assert stage.outcomes() == [("move-replicas", kind, outcome)]
     assert stage.moved() == (0 if is_known else 1)
 
 
 async def test_a_move_under_way_has_not_arrived(tmp_path: Path) -> None:
     """Where nobody goes, all of the target are replicas at once: it has arrived when the controller says it is over."""
     for draw in DRAWS:
-        stage = Stage(tmp_path / str(draw), FakeMoves())
+        stage = MovingStage(tmp_path / str(draw), FakeMoves())
         stage.moves.at_once = False
-        await stage.do(inject(Reassign(course=Course.MOVE, partitions=2, more=1), draw))
+        await stage.do_each(inject(Reassign(course=Course.MOVE, partitions=2, more=1), draw))
         if stage.moves.at[ONE] == stage.moves.moving[ONE]:
             break
         await stage.injector.abandon()
@@ -197,14 +186,12 @@ async def test_a_move_under_way_has_not_arrived(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [1, -1])
-async def test_each_partition_has_as_many_replicas_as_before(tmp_path: Path, more: int) -> None:
+async def test_each_partition_has_as_many_replicas_as_before(stage: MovingStage, more: int) -> None:
     """One replica more or less is taken back by the healing, with others where they are."""
-    stage = Stage(tmp_path)
-
-    await stage.do(inject(Reassign(course=Course.MOVE, more=more)))
+    await stage.do_each(inject(Reassign(course=Course.MOVE, more=more)))
     assert len(stage.moves.at[ONE]) == 3 + more
     between = set(stage.moves.at[ONE])
-    await stage.do(Heal(fault_id=0))
+    await stage.do_each(Heal(fault_id=0))
     await stage.end()
 
     assert len(stage.moves.at[ONE]) == 3
@@ -215,13 +202,13 @@ async def test_what_is_under_way_is_cancelled_or_let_come(tmp_path: Path) -> Non
     """The dice of the step say which; the run ends when nothing moves."""
     ends = set()
     for draw in DRAWS:
-        stage = Stage(tmp_path / str(draw))
+        stage = MovingStage(tmp_path / str(draw))
         stage.moves.at_once = False
-        await stage.do(inject(draw=draw), Heal(fault_id=0))
+        await stage.do_each(inject(draw=draw), Heal(fault_id=0))
         async with asyncio.timeout(10):
             while stage.kinds("restore-replicas") != ["invoke", "info"]:
                 await asyncio.sleep(0.01)
-        ends.add(stage.told()[-1][0])
+        ends.add(stage.outcomes()[-1][0])
         if ONE in stage.moves.moving:
             asyncio.get_running_loop().call_soon(stage.moves.come, ONE)
         await stage.end()
@@ -231,11 +218,10 @@ async def test_what_is_under_way_is_cancelled_or_let_come(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("what", ["stuck", "too few", "silent"])
-async def test_what_is_not_in_its_place_is_what_the_harness_could_not_do(tmp_path: Path, what: str) -> None:
+async def test_what_is_not_in_its_place_is_what_the_harness_could_not_do(stage: MovingStage, what: str) -> None:
     """A move that never ends, a replica that nobody adds, and a controller that is silent keep a run from validity."""
-    stage = Stage(tmp_path)
     family = next(one for one in stage.injector._families if isinstance(one, Moves))
-    await stage.do(inject(), Heal(fault_id=0))
+    await stage.do_each(inject(), Heal(fault_id=0))
     match what:
         case "stuck":
             stage.moves.moving[ONE] = (4, 5, 1)
@@ -262,9 +248,9 @@ async def test_a_change_that_is_never_answered_is_over_when_the_harness_goes_on(
                 await asyncio.sleep(0.01)
                 over.set()
 
-    stage = Stage(tmp_path, Unanswered((ONE,)))
+    stage = MovingStage(tmp_path, Unanswered((ONE,)))
     family = next(one for one in stage.injector._families if isinstance(one, Moves))
-    await stage.do(inject(), Heal(fault_id=0))
+    await stage.do_each(inject(), Heal(fault_id=0))
     await family.place_all(at_most_s=0.0)
 
     assert over.is_set()
@@ -273,8 +259,8 @@ async def test_a_change_that_is_never_answered_is_over_when_the_harness_goes_on(
 
 async def test_where_nothing_can_move_that_is_told(tmp_path: Path) -> None:
     """A system without topics, and one that moves nothing, are not struck, and the history says why."""
-    without = Stage(tmp_path, FakeMoves(()))
-    await without.do(inject())
+    without = MovingStage(tmp_path, FakeMoves(()))
+    await without.do_each(inject())
     plain = Injector(FakeSystem(), without.recording.recorder)
     await plain.run(Schedule(name="x", time_limit_s=1, steps=(Step(at_s=0, action=inject()),)), begin_s=0)
 
@@ -285,11 +271,11 @@ async def test_where_nothing_can_move_that_is_told(tmp_path: Path) -> None:
 
 async def test_one_replica_has_no_other_order(tmp_path: Path) -> None:
     """That is not tried, and told so; its partition can be elsewhere all the same."""
-    stage = Stage(tmp_path, FakeMoves((ONE,), 1))
+    stage = MovingStage(tmp_path, FakeMoves((ONE,), 1))
 
-    await stage.do(inject(Reassign(course=Course.REORDER)))
-    assert stage.told() == [("move-replicas", "fail", "not-tried")]
-    await stage.do(Inject(fault_id=1, fault=MOVE))
+    await stage.do_each(inject(Reassign(course=Course.REORDER)))
+    assert stage.outcomes() == [("move-replicas", "fail", "not-tried")]
+    await stage.do_each(Inject(fault_id=1, fault=MOVE))
     await stage.end()
 
     assert stage.moves.at[ONE] != (1,)

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from nemesis.faults.bursts import Burst
 from nemesis.faults.dials import Dials
-from nemesis.faults.load import Load
 from nemesis.faults.targets import Role
 from nemesis.faults.timekeeping import ClockFault, DriftClock, JumpClock, JumpWallClock, StopClock, StrobeWallClock
-from nemesis.schedules.injector import Injector
-from nemesis.schedules.schedule import Action, Heal, Inject, Schedule, Step
-from tests.workload.fake_system import FakeSystem
-from tests.workload.recording import Recording
+from nemesis.schedules.schedule import Heal, Inject
+from tests.faults.stage import Stage
 
 PATIENCE_S = 10.0
-
-
-class Stage:
-    """A fake system with an injector, and the load of its clients."""
-
-    def __init__(self, folder: Path) -> None:
-        self.system = FakeSystem()
-        self.load = Load()
-        self.recording = Recording(folder)
-        self.injector = Injector(self.system, self.recording.recorder, self.load)
-
-    async def do(self, *actions: Action) -> None:
-        """Do these actions at once."""
-        steps = tuple(Step(at_s=0, action=action) for action in actions)
-        schedule = Schedule(name="test", time_limit_s=1, steps=steps)
-        await self.injector.run(schedule, begin_s=asyncio.get_running_loop().time())
 
 
 @pytest.mark.parametrize(
@@ -46,10 +26,8 @@ class Stage:
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
-async def test_a_clock_is_set_and_set_back(tmp_path: Path, fault: ClockFault, during: Dials, after: Dials) -> None:
+async def test_a_clock_is_set_and_set_back(stage: Stage, fault: ClockFault, during: Dials, after: Dials) -> None:
     """The clocks of those whom it hits are set, nobody else's, and the healing sets them back; a leap stays."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=fault), Heal(fault_id=0))
 
     assert stage.system.dials == {1: [during, after]}
@@ -58,9 +36,8 @@ async def test_a_clock_is_set_and_set_back(tmp_path: Path, fault: ClockFault, du
     assert told == [(fault.kind, "invoke"), (fault.kind, "info"), (settled, "invoke"), (settled, "info")]
 
 
-async def test_faults_of_one_clock_add_up(tmp_path: Path) -> None:
+async def test_faults_of_one_clock_add_up(stage: Stage) -> None:
     """Rates multiply, leaps and jumps add up, and each healing takes its own part away."""
-    stage = Stage(tmp_path)
     faults: tuple[ClockFault, ...] = (
         JumpClock(target=Role.LEADER, by_ms=10),
         DriftClock(target=Role.ALL, percent=200),
@@ -80,9 +57,8 @@ async def test_faults_of_one_clock_add_up(tmp_path: Path) -> None:
     assert [stage.system.dials[node][-1] for node in (1, 2, 3)] == [Dials(leaps_ms=15), Dials(), Dials()]
 
 
-async def test_a_wall_clock_strobes_until_it_is_healed(tmp_path: Path) -> None:
+async def test_a_wall_clock_strobes_until_it_is_healed(stage: Stage) -> None:
     """It goes to and fro all the time, and the healing leaves it at the true time, for good."""
-    stage = Stage(tmp_path)
     fault = StrobeWallClock(target=Role.LEADER, by_ms=60, period_ms=1)
 
     await stage.do(Inject(fault_id=0, fault=fault))
@@ -97,9 +73,8 @@ async def test_a_wall_clock_strobes_until_it_is_healed(tmp_path: Path) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing goes on"
 
 
-async def test_a_strobe_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_strobe_that_fails_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clocks that could not be set any more are said to have stopped strobing, with the reason."""
-    stage = Stage(tmp_path)
     is_refused = asyncio.Event()
 
     def refuse(node: int, dials: Dials) -> None:
@@ -116,9 +91,8 @@ async def test_a_strobe_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert stage.recording.rows()[-1]["error"] == "the clocks strobed no longer: the dials cannot be written"
 
 
-async def test_a_strobe_ends_with_the_run(tmp_path: Path) -> None:
+async def test_a_strobe_ends_with_the_run(stage: Stage) -> None:
     """What is abandoned sets no clock any more."""
-    stage = Stage(tmp_path)
     await stage.do(Inject(fault_id=0, fault=StrobeWallClock(target=Role.LEADER, by_ms=60, period_ms=1)))
 
     await stage.injector.abandon()
@@ -126,10 +100,8 @@ async def test_a_strobe_ends_with_the_run(tmp_path: Path) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_burst_raises_the_load_and_lowers_it(tmp_path: Path) -> None:
+async def test_a_burst_raises_the_load_and_lowers_it(stage: Stage) -> None:
     """Clients are to ask so many times as often until it is healed; the history has by how much."""
-    stage = Stage(tmp_path)
-
     await stage.do(Inject(fault_id=0, fault=Burst(factor=5)), Inject(fault_id=1, fault=Burst(factor=2)))
     assert stage.load.factor == 10
     await stage.do(Heal(fault_id=0))

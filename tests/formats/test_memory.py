@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nemesis.cli.__main__ import main
-from nemesis.formats import event_columns
+from nemesis.formats import events
 from nemesis.formats import parquet as parquet_module
 from nemesis.formats.errors import HistoryError
 from nemesis.formats.kafka_operations import BATCH_ROWS, micro_operations
@@ -114,7 +114,7 @@ def test_values_that_take_too_much_are_refused(tmp_path: Path, monkeypatch: pyte
     path = written(tmp_path, gzip.compress(text.encode()))
     assert path.stat().st_size < 20_000
     assert len(read_history_file(path).events) == 40
-    monkeypatch.setattr(event_columns, "HELD_BYTES_MAX", 10 * len(LONG))
+    monkeypatch.setattr(events, "HELD_BYTES_MAX", 10 * len(LONG))
 
     with pytest.raises(HistoryError, match=rf"of {path.stat().st_size} bytes take more than HELD_BYTES_MAX") as caught:
         read_history_file(path)

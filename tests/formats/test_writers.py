@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from nemesis.formats.edn import forms_of
 from nemesis.formats.edn_text import edn_text
-from nemesis.formats.edn_writer import edn_of_event, write_edn
-from nemesis.formats.event_columns import EventColumns
-from nemesis.formats.events import Event
+from nemesis.formats.events import Event, EventColumns
 from nemesis.formats.json_writer import write_json_lines
+from nemesis.formats.kafka_edn import edn_of_event, write_edn
 from nemesis.formats.keyed import KeyPairs, split_keys
 from nemesis.formats.reading import READERS
 from nemesis.formats.recognise import Format

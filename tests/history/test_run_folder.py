@@ -21,7 +21,6 @@ from nemesis.history import (
     ReplicaLogBatch,
 )
 from nemesis.history import reader as reader_module
-from nemesis.history.json_lines import export_jsonl
 from nemesis.history.reader import (
     ShardListing,
     is_complete,
@@ -32,6 +31,7 @@ from nemesis.history.reader import (
     read_table,
 )
 from nemesis.history.schemas import HISTORY_SCHEMA, REPLICA_EVENT_SCHEMA, REPLICA_LOG_SCHEMA, Kind
+from nemesis.history.tables import export_jsonl
 from nemesis.history.writer import HistoryWriter
 from tests.depth import is_night
 

@@ -17,8 +17,7 @@ from nemesis.linearizability.forms import RegisterForm
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Value
-from nemesis.linearizability.register_columns import FirstAnswer, columns_of
-from nemesis.linearizability.register_events import RegisterEvents, encode
+from nemesis.linearizability.register_events import FirstAnswer, RegisterEvents, columns_of, encode
 from nemesis.linearizability.register_pending import Config
 from nemesis.linearizability.register_search import THRIFTY, PythonRuns, Runs, first_runs, search
 from tests.linearizability.runs import register_forms

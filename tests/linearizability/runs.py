@@ -12,8 +12,7 @@ from nemesis.linearizability.forms import EVER, RegisterForm, RegisterKind
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.linearizability.register_events import RegisterEvents, encode
-from nemesis.linearizability.register_outline import outline_run
-from nemesis.linearizability.register_search import START, RegisterWalker, relaxed_run
+from nemesis.linearizability.register_search import START, RegisterWalker, outline_run, relaxed_run
 from nemesis.linearizability.search import ModelWalker
 from nemesis.linearizability.slots import ordered_events
 from nemesis.verdict import Verdict

@@ -15,7 +15,7 @@ from nemesis.linearizability.beam import Answer
 from nemesis.linearizability.forms import EVER, RegisterKind
 from nemesis.linearizability.judgement import Budget
 from nemesis.linearizability.models.register import CasRegister
-from nemesis.linearizability.register_columns import COLUMNS, RegisterColumns
+from nemesis.linearizability.register_events import COLUMNS, RegisterColumns
 from tests.depth import seeds
 from tests.linearizability.native import needs_compiler
 from tests.linearizability.runs import register_events

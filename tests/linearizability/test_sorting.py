@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nemesis.linearizability.arrays.sorting import compressed, dense, numbered, ordering, running_max, starts_of
+from nemesis.linearizability.arrays.columns import compressed, dense, numbered, ordering, running_max, starts_of
 from tests.depth import seeds
 
 ROWS = 10_000_000

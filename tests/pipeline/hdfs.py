@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.pipeline.java import java_path
+from nemesis.pipeline.session import java_path
 from tests.pipeline.jvms import started
 
 _SERVERS = "org.apache.hadoop.hdfs.server"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.pipeline import java_available
-from nemesis.pipeline.java import java_major
+from nemesis.pipeline.session import java_major
 
 
 @pytest.mark.parametrize(

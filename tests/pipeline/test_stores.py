@@ -21,9 +21,9 @@ from nemesis.linearizability.operations import Operation, Outcome, Value
 from nemesis.pipeline.corpora.bucket import Task, judge_bucket, judge_sorted
 from nemesis.pipeline.corpora.encoding import columns_of, operations_of, rows_of
 from nemesis.pipeline.corpora.engine import judge_store
+from nemesis.pipeline.corpora.hot import Cutter
 from nemesis.pipeline.corpora.plan import SLOTS, Sizes, TooManyError, planned
 from nemesis.pipeline.corpora.results import write_results
-from nemesis.pipeline.corpora.windows import Cutter
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, Shape, random_history
 from tests.pipeline.stores import SMALL, mixed, sequence, write_store

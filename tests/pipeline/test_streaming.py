@@ -27,7 +27,7 @@ from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
 from nemesis.pipeline.local import judge_locally
 from nemesis.pipeline.runs import open_runs
 from nemesis.pipeline.streaming import Follower, FollowError, Growth, following
-from nemesis.pipeline.streaming.in_process import InProcessFollower
+from nemesis.pipeline.streaming.follow import InProcessFollower
 from nemesis.report.data import read_run
 from nemesis.runner import FirstAnomaly, OpenRun, RunOptions
 from nemesis.schedules.schedule import Inject, Schedule, Step

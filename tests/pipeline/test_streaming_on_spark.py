@@ -11,7 +11,7 @@ import pytest
 from nemesis.checks.check import Row
 from nemesis.pipeline import judge_run
 from nemesis.pipeline.streaming import FollowError, Growth
-from nemesis.pipeline.streaming.in_process import InProcessFollower
+from nemesis.pipeline.streaming.follow import InProcessFollower
 from nemesis.pipeline.streaming.on_spark import SparkFollower
 from tests.checks.histories import append, became_leader, poll
 from tests.checks.simulation import Run

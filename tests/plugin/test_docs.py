@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.cli.soak.document import read_sweep
-from nemesis.cli.soak.matrix import count_of
+from nemesis.cli.soak.document import count_of, read_sweep
 from tests.plugin.test_plugin import ALONE, CONFTEST
 
 pytest_plugins = ["pytester"]

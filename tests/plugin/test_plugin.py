@@ -11,7 +11,7 @@ import pytest
 
 from nemesis.ci.cases import properties_of
 from nemesis.ci.judged import judged_run
-from nemesis.plugin.summary import cases_of, reports_told
+from nemesis.plugin.hooks import cases_of, reports_told
 from nemesis.schedules.schedule import Schedule
 from tests.ci.runs import write_run
 

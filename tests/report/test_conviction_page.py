@@ -8,8 +8,7 @@ import pytest
 
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
-from nemesis.report.conviction import BARS_MAX, STEPS_SHOWN_MAX, Conviction, conviction_of
-from nemesis.report.conviction_page import write_conviction_page
+from nemesis.report.conviction import BARS_MAX, STEPS_SHOWN_MAX, Conviction, conviction_of, write_conviction_page
 from tests.linearizability.written import sequence
 from tests.report.test_report_page import HOSTILE, Page
 

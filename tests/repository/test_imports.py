@@ -43,7 +43,7 @@ PURE_LAYER = ("replica.core", "replica.records", *BASE_LAYER)
 JUDGES = ("nemesis.checks", "nemesis.pipeline", "nemesis.report", "nemesis.history", "nemesis.formats")
 READERS = (
     *("nemesis.cluster.control", "nemesis.cluster.topic_client"),
-    *("nemesis.systems", "nemesis.simulator.final_logs"),
+    *("nemesis.systems", "nemesis.simulator.record"),
 )
 REGISTRY = "replica.machines.registry"
 REGISTRY_MODULE = "importlib.metadata"

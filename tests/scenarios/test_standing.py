@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from nemesis.scenarios.messages import Standing
 from nemesis.scenarios.play import play
 from nemesis.scenarios.stage import CALM
-from nemesis.scenarios.standing import Standing
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.scenario_files import parse_scenario
 from nemesis.simulator.world import World

@@ -9,10 +9,9 @@ import pytest
 
 from nemesis.serve.choice import choice_of, values_of
 from nemesis.serve.comparison import compare
-from nemesis.serve.matrix import COLUMNS_MAX, matrix_of_runs, matrix_of_sweep, sweeps_of
+from nemesis.serve.matrix import COLUMNS_MAX, COMMITS_MAX, HEIGHT, matrix_of_runs, matrix_of_sweep, sweeps_of, trend_of
 from nemesis.serve.store import NotInStoreError, Store
 from nemesis.serve.summary import Standing, Summaries, Summary
-from nemesis.serve.trend import COMMITS_MAX, HEIGHT, trend_of
 
 RUN = Summary(
     name="append/1",

@@ -12,7 +12,6 @@ from nemesis.faults.damage import DamageDisk
 from nemesis.faults.simulated import DelayMetadata
 from nemesis.history import APPEND, FINAL_READ, EventType
 from nemesis.schedules.schedule import Inject, Schedule
-from nemesis.simulator.case import directive_of, options_of
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, is_bearable
@@ -25,9 +24,9 @@ from nemesis.simulator.world import Observer, World
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core.messages import InitProducerIdRequest
-from replica.ids import CallId, ReplicaId
+from replica.ids import ReplicaId
 from tests.depth import seeds
-from tests.simulator.worlds import Liar
+from tests.simulator.worlds import Absence, Liar, Silence
 
 CLUSTER = ClusterClimate()
 NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=12, steps=())
@@ -50,17 +49,6 @@ def test_the_right_protocol_is_valid(seed: int) -> None:
     assert run.counts.append_ok == run.outcome.acknowledged >= len(cluster.topic_partitions)
     assert run.counts.final_reads_whole == len(cluster.topic_partitions)
     assert {row.topic_partition for row in run.record.logs} == {str(log) for log in cluster.topic_partitions}
-
-
-@pytest.mark.slow
-def test_a_run_is_a_function_of_its_options() -> None:
-    """The same options give the same history, whether the climate was drawn or given; another seed gives another."""
-    options = [SimOptions(seed=seed, world=WorldKind.CLUSTER, time_limit_s=20) for seed in (5, 5, 6)]
-    first, again, other = (simulate(one).record for one in options)
-    given = simulate(resolved(options[0])).record
-    assert (first.history, first.events, first.logs) == (again.history, again.events, again.logs)
-    assert (first.history, first.events, first.logs) == (given.history, given.events, given.logs)
-    assert first.history != other.history
 
 
 class LostDisk(Observer):
@@ -124,13 +112,6 @@ def test_seeds_differ_in_their_clusters() -> None:
     assert 0 < sum(cluster.appointee_ambush > 0 for cluster in clusters) < 300
 
 
-@pytest.mark.parametrize("seed", seeds(10))
-def test_a_cluster_survives_the_text_of_a_case(seed: int) -> None:
-    """What a seed draws for a cluster is read from the text of a case as it was written."""
-    options = resolved(SimOptions(seed=seed, world=WorldKind.CLUSTER, time_limit_s=10))
-    assert options_of(directive_of(options)) == options
-
-
 def test_only_what_all_replicas_acknowledge_is_recorded_as_done() -> None:
     """Writes that ask for less are of unknown outcome, whatever the leader says of them."""
     run = calm_run(weak_acks=1.0)
@@ -159,23 +140,9 @@ def test_every_partition_is_read_and_dumped() -> None:
     assert dumped == {(voter, str(log)) for voter in (1, 2, 3) for log in CLUSTER.topic_partitions}
 
 
-class Absence(Observer):
-    """Keeps one machine from ever starting again, once it has been killed."""
-
-    def on_begin(self, world: World, record: Record) -> None:
-        """See ``Observer``."""
-        del record
-        world.queue.at(11_000_000, lambda: self._take(world))
-
-    @staticmethod
-    def _take(world: World) -> None:
-        world.hold_down(ReplicaId(2), -1)
-        world.nodes[ReplicaId(2)].kill()
-
-
 def test_a_cluster_that_does_not_come_together_is_convicted() -> None:
     """While a broker that could run is away, a healed cluster is not whole, and that must end."""
-    outcome = calm_run(Absence()).outcome
+    outcome = calm_run(Absence(11)).outcome
     assert outcome.violation is not None
     assert outcome.violation.name == "liveness"
 
@@ -191,19 +158,9 @@ def test_a_replica_that_catches_up_for_long_is_waited_for() -> None:
     assert outcome.simulated_ms > (60 + RECOVERY_S_MAX) * 1000
 
 
-class Silence(Observer):
-    """Has a machine owe an answer that it does not know of."""
-
-    def on_begin(self, world: World, record: Record) -> None:
-        """See ``Observer``."""
-        del record
-        requests = world.nodes[ReplicaId(2)].requests
-        world.queue.at(11_000_000, lambda: requests.update({CallId(1 << 40): InitProducerIdRequest()}))
-
-
 def test_whatever_is_asked_is_answered() -> None:
     """A request that nobody answers convicts, of whatever kind it is."""
-    outcome = calm_run(Silence()).outcome
+    outcome = calm_run(Silence(InitProducerIdRequest(), 11)).outcome
     assert outcome.violation is not None
     assert outcome.violation.name == "never-answered"
 

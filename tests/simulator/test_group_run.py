@@ -11,22 +11,20 @@ from msgspec import structs
 
 from nemesis.history import READ, EventType
 from nemesis.schedules.schedule import Schedule
-from nemesis.simulator.case import directive_of, options_of
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.corpus import repeat_command, row_of
 from nemesis.simulator.group_climate import COUNTER, STORE, GroupClimate
 from nemesis.simulator.group_seeds import draw_group_climate
 from nemesis.simulator.history_judgement import judge_record
 from nemesis.simulator.rare import Rare, rares_of
-from nemesis.simulator.record import Record
-from nemesis.simulator.run import Run, SimOptions, resolved, simulate
-from nemesis.simulator.world import Observer, World
+from nemesis.simulator.run import Run, SimOptions, simulate
+from nemesis.simulator.world import Observer
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from nemesis.workload.counter import INCREMENT
 from replica.core.messages import Consistency, QueryRequest
-from replica.ids import CallId, ReplicaId
 from tests.depth import seeds
+from tests.simulator.worlds import Absence, Silence
 
 GROUP = GroupClimate()
 NOTHING_HAPPENS = Schedule(name="simulated", time_limit_s=9, steps=())
@@ -49,24 +47,6 @@ def test_the_right_protocol_is_valid(seed: int) -> None:
     assert run.outcome.acknowledged >= len(group.logs)
     assert run.counts.objects == len(group.registers) + group.counter
     assert {row.topic_partition for row in run.record.logs} == {f"{log}" for log in group.logs}
-
-
-@pytest.mark.slow
-def test_a_run_is_a_function_of_its_options() -> None:
-    """The same options give the same history, whether the climate was drawn or given; another seed gives another."""
-    options = [SimOptions(seed=seed, world=WorldKind.GROUP, time_limit_s=20) for seed in (5, 5, 6)]
-    first, again, other = (simulate(one).record for one in options)
-    given = simulate(resolved(options[0])).record
-    assert (first.history, first.events, first.logs) == (again.history, again.events, again.logs)
-    assert (first.history, first.events, first.logs) == (given.history, given.events, given.logs)
-    assert first.history != other.history
-
-
-@pytest.mark.parametrize("seed", seeds(10))
-def test_state_machines_survive_the_text_of_a_case(seed: int) -> None:
-    """What a seed draws for state machines is read from the text of a case as it was written."""
-    options = resolved(SimOptions(seed=seed, world=WorldKind.GROUP, time_limit_s=10))
-    assert options_of(directive_of(options)) == options
 
 
 def test_seeds_differ_in_their_state_machines() -> None:
@@ -116,60 +96,26 @@ def test_any_replica_answers_linearizable_questions() -> None:
     assert run.outcome.rare[Rare.FOLLOWER_READ] > 10
 
 
-class LeftBehind(Observer):
-    """Holds one machine down for a while, and then starts it with what it had."""
-
-    def on_begin(self, world: World, record: Record) -> None:
-        """See ``Observer``."""
-        del record
-        world.queue.at(2_000_000, lambda: self._take(world))
-        world.queue.at(7_000_000, lambda: world.release(ReplicaId(2), -1))
-
-    @staticmethod
-    def _take(world: World) -> None:
-        world.hold_down(ReplicaId(2), -1)
-        world.nodes[ReplicaId(2)].kill()
-
-
 def test_who_was_left_behind_loads_a_snapshot() -> None:
     """A replica that lacks what is gone from the logs is in the same state as the others in the end."""
-    run = calm_run(LeftBehind(), snapshot_max_record_bytes_between=600)
+    run = calm_run(Absence(2, until_s=7), snapshot_max_record_bytes_between=600)
     assert run.outcome.verdict is Verdict.VALID, run.outcome.reasons
     assert run.outcome.rare[Rare.SNAPSHOT_INSTALLED] >= 1
     assert min(row.log_start_offset for row in run.record.logs) > 0
 
 
-class Absence(LeftBehind):
-    """Keeps one machine from ever starting again."""
-
-    def on_begin(self, world: World, record: Record) -> None:
-        """See ``Observer``."""
-        del record
-        world.queue.at(8_000_000, lambda: self._take(world))
-
-
 @pytest.mark.slow
 def test_state_machines_that_do_not_come_together_are_convicted() -> None:
     """While a replica that could run is away, not all have applied the same, and that must end."""
-    outcome = calm_run(Absence()).outcome
+    outcome = calm_run(Absence(8)).outcome
     assert outcome.violation is not None
     assert (outcome.violation.name, "replicas [1, 3] are up" in outcome.violation.detail) == ("liveness", True)
 
 
-class Silence(Observer):
-    """Has a machine owe an answer that it does not know of."""
-
-    def on_begin(self, world: World, record: Record) -> None:
-        """See ``Observer``."""
-        del record
-        asked = QueryRequest(topic_partition=STORE, requests=(b"",), consistency=Consistency.STALE, timeout_ms=1)
-        requests = world.nodes[ReplicaId(2)].requests
-        world.queue.at(8_000_000, lambda: requests.update({CallId(1 << 40): asked}))
-
-
 def test_whatever_is_asked_is_answered() -> None:
     """A question that nobody answers convicts."""
-    outcome = calm_run(Silence()).outcome
+    asked = QueryRequest(topic_partition=STORE, requests=(b"",), consistency=Consistency.STALE, timeout_ms=1)
+    outcome = calm_run(Silence(asked, 8)).outcome
     assert outcome.violation is not None
     assert outcome.violation.name == "never-answered"
 

@@ -21,7 +21,6 @@ from nemesis.faults.targets import Role
 from nemesis.schedules.schedule import Heal, Inject, Name, Schedule, Step
 from nemesis.simulator.case import directive_of, options_of, run_case
 from nemesis.simulator.climate import CALM, Climate
-from nemesis.simulator.ddmin import ddmin
 from nemesis.simulator.reductions import (
     calm,
     extent_of,
@@ -38,7 +37,7 @@ from nemesis.simulator.reductions import (
 )
 from nemesis.simulator.run import SimOptions, resolved, simulate
 from nemesis.simulator.scenario_files import parse_scenario
-from nemesis.simulator.shrink import DoesNotFailError, Failure, ShrinkOptions, Shrunk, shrink
+from nemesis.simulator.shrink import DoesNotFailError, Failure, ShrinkOptions, Shrunk, ddmin, shrink
 from tests.depth import seeds
 
 VARIANT = "vote-without-comparing-logs"

@@ -15,8 +15,9 @@ from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import has_converged
 from nemesis.simulator.world import LOG, Observer, World
+from replica.core.messages import Request
 from replica.core.quorum.roles import Leader
-from replica.ids import ReplicaId
+from replica.ids import CallId, ReplicaId
 
 USED = Climate(rate=20.0)
 """Nothing goes wrong, and clients have much to do."""
@@ -35,6 +36,38 @@ class Liar(Observer):
             record.client(number, EventType.OK, APPEND, topic_partition=log, value=number, **placed)
 
         world.queue.after(5 * US_PER_S, lie)
+
+
+class Absence(Observer):
+    """Kills machine 2, and keeps it from starting again for a while, or for ever."""
+
+    def __init__(self, from_s: float, *, until_s: float | None = None) -> None:
+        self._from_s, self._until_s = from_s, until_s
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """See ``Observer``."""
+        del record
+        world.queue.at(int(self._from_s * US_PER_S), lambda: self._take(world))
+        if self._until_s is not None:
+            world.queue.at(int(self._until_s * US_PER_S), lambda: world.release(ReplicaId(2), -1))
+
+    @staticmethod
+    def _take(world: World) -> None:
+        world.hold_down(ReplicaId(2), -1)
+        world.nodes[ReplicaId(2)].kill()
+
+
+class Silence(Observer):
+    """Has machine 2 owe an answer that it does not know of."""
+
+    def __init__(self, asked: Request, from_s: float) -> None:
+        self._asked, self._from_s = asked, from_s
+
+    def on_begin(self, world: World, record: Record) -> None:
+        """See ``Observer``."""
+        del record
+        requests = world.nodes[ReplicaId(2)].requests
+        world.queue.at(int(self._from_s * US_PER_S), lambda: requests.update({CallId(1 << 40): self._asked}))
 
 
 class Stage:

@@ -9,11 +9,9 @@ import pytest
 
 from nemesis.cli.run import plan, run
 from nemesis.cli.settings import settings_given, words_of
-from nemesis.cli.soak.command import soak
-from nemesis.cli.soak.document import SweepError, read_sweep
-from nemesis.cli.soak.matrix import cells_of, count_of
+from nemesis.cli.soak.command import soak, table_of
+from nemesis.cli.soak.document import SweepError, cells_of, count_of, read_sweep
 from nemesis.cli.soak.play import Play, unseen
-from nemesis.cli.soak.table import table_of
 from tests.ci.runs import FakeRuns
 
 NIGHTLY = """\

@@ -1,4 +1,4 @@
-"""The Spark session of the test run, and live clusters: three replica processes each."""
+"""The Spark session of the test run, simulated clusters, and live ones: three replica processes each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from nemesis.pipeline import java_available
 from nemesis.pipeline.session import spark_session
 from replica.spark import register
+from tests.replication.bench import Cluster
 from tests.spark.live import Live
 
 if TYPE_CHECKING:
@@ -37,3 +38,15 @@ def live(tmp_path: Path) -> Iterator[Live]:
         yield cluster
     finally:
         cluster.close()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three brokers."""
+    return Cluster(3)
+
+
+@pytest.fixture
+def lone() -> Cluster:
+    """One broker."""
+    return Cluster(1)

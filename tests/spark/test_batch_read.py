@@ -33,9 +33,8 @@ async def values(tables: Tables, options: ReadOptions, pieces: list[Piece] | Non
     return [record.value for record in await tables.read(options, pieces)]
 
 
-async def test_all_that_is_committed_is_read() -> None:
+async def test_all_that_is_committed_is_read(cluster: Cluster) -> None:
     """One piece per partition that has records, with the offset and epoch of each record."""
-    cluster = Cluster(3)
     first = cluster.create("orders", (1, 2), (2, 3), (3, 1))
     cluster.produce(first, b"a", b"b")
     cluster.produce(TopicPartition("orders", 2), b"c")
@@ -52,37 +51,34 @@ async def test_all_that_is_committed_is_read() -> None:
     ]
 
 
-async def test_the_end_is_fixed_when_a_batch_is_planned() -> None:
+async def test_the_end_is_fixed_when_a_batch_is_planned(lone: Cluster) -> None:
     """Records that come later are not read, though they are fetched together with the others."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    cluster.produce(topic, b"a")
-    tables = Tables(cluster)
+    topic = lone.create("orders", (1,))
+    lone.produce(topic, b"a")
+    tables = Tables(lone)
     options = tables.batch_options()
     pieces = await planned(tables, options)
-    cluster.produce(topic, b"b")
+    lone.produce(topic, b"b")
     assert await values(tables, options, pieces) == [b"a"]
 
 
 @pytest.mark.parametrize("min_partitions", ["1", "3", "10"])
-async def test_pieces_are_the_whole(min_partitions: str) -> None:
+async def test_pieces_are_the_whole(lone: Cluster, min_partitions: str) -> None:
     """However a partition is cut, its records are read once and in order, batches of records across cuts included."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    cluster.produce(topic, *[b"%d" % number for number in range(7)])
-    tables = Tables(cluster)
+    topic = lone.create("orders", (1,))
+    lone.produce(topic, *[b"%d" % number for number in range(7)])
+    tables = Tables(lone)
     assert await values(tables, tables.batch_options(minPartitions=min_partitions)) == [
         b"%d" % number for number in range(7)
     ]
 
 
-async def test_offsets_can_be_chosen() -> None:
+async def test_offsets_can_be_chosen(lone: Cluster) -> None:
     """JSON offsets choose by partition, -2 and -1 for the bounds; the end is exclusive."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,), (1,))
+    topic = lone.create("orders", (1,), (1,))
     for partition in (0, 1):
-        cluster.produce(TopicPartition(topic.topic, partition), *[b"%d%d" % (partition, at) for at in range(4)])
-    tables = Tables(cluster)
+        lone.produce(TopicPartition(topic.topic, partition), *[b"%d%d" % (partition, at) for at in range(4)])
+    tables = Tables(lone)
     options = tables.batch_options(
         startingOffsets='{"orders": {"0": 1, "1": -2}}', endingOffsets='{"orders": {"0": -1, "1": 2}}'
     )
@@ -102,20 +98,18 @@ async def test_offsets_can_be_chosen() -> None:
         ),
     ],
 )
-async def test_offsets_that_make_no_sense_are_named(options: dict[str, str], complaint: str) -> None:
+async def test_offsets_that_make_no_sense_are_named(lone: Cluster, options: dict[str, str], complaint: str) -> None:
     """Offsets beyond what is committed, or of other partitions, are told together with what there is."""
-    cluster = Cluster(1)
-    cluster.produce(cluster.create("orders", (1,)), b"a", b"b")
-    tables = Tables(cluster)
+    lone.produce(lone.create("orders", (1,)), b"a", b"b")
+    tables = Tables(lone)
     with pytest.raises(OptionError, match=complaint):
         await planned(tables, tables.batch_options(**options))
 
 
-async def test_what_does_not_exist_is_named() -> None:
+async def test_what_does_not_exist_is_named(lone: Cluster) -> None:
     """A topic and a partition that are not there are told with the servers that were asked."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    tables = Tables(cluster)
+    lone.create("orders", (1,))
+    tables = Tables(lone)
     with pytest.raises(PartitionUnreadableError, match="topic nothing does not exist on replica-1:9092"):
         await planned(tables, tables.batch_options(subscribe="nothing"))
     options = tables.batch_options()
@@ -133,16 +127,15 @@ async def test_a_cluster_that_cannot_be_reached_is_named() -> None:
         await planned(tables, tables.batch_options())
 
 
-async def test_deleted_records_are_an_error_unless_allowed() -> None:
+async def test_deleted_records_are_an_error_unless_allowed(lone: Cluster) -> None:
     """An offset below the log's start is a loss, when planned and when read; by choice reading begins at the start."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    cluster.produce(topic, b"a", b"b", b"c")
-    tables = Tables(cluster)
+    topic = lone.create("orders", (1,))
+    lone.produce(topic, b"a", b"b", b"c")
+    tables = Tables(lone)
     strict = tables.batch_options(startingOffsets='{"orders": {"0": 0}}')
     lenient = tables.batch_options(startingOffsets='{"orders": {"0": 0}}', failOnDataLoss="false")
     pieces = await planned(tables, strict)
-    cluster.delete_records(topic, 2)
+    lone.delete_records(topic, 2)
     complaint = "topic orders, partition 0: offset 0 is not there any more, the log starts at 2"
     with pytest.raises(DataLossError, match=complaint):
         await values(tables, strict, pieces)
@@ -152,9 +145,8 @@ async def test_deleted_records_are_an_error_unless_allowed() -> None:
     assert await values(tables, lenient) == [b"c"]
 
 
-async def test_a_leader_that_dies_is_followed_by_the_next() -> None:
+async def test_a_leader_that_dies_is_followed_by_the_next(cluster: Cluster) -> None:
     """A piece that is begun at one leader is read to its end at the next, without gap or repeat."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3))
     cluster.produce(topic, *[b"%d" % number for number in range(5)])
     tables = Tables(cluster)
@@ -179,9 +171,10 @@ async def test_a_leader_that_dies_is_followed_by_the_next() -> None:
     ],
 )
 @pytest.mark.parametrize("first_read", [0, 1])
-async def test_a_log_that_was_cut_after_planning_is_an_error(replacements: tuple[bytes, ...], first_read: int) -> None:
+async def test_a_log_that_was_cut_after_planning_is_an_error(
+    cluster: Cluster, replacements: tuple[bytes, ...], first_read: int
+) -> None:
     """Records in the place of those that were planned are not taken for them, and missing ones not waited for."""
-    cluster = Cluster(3)
     topic = cut(cluster)
     tables = Tables(cluster)
     options = tables.batch_options(startingOffsets=f'{{"orders": {{"0": {first_read}}}}}')
@@ -191,9 +184,8 @@ async def test_a_log_that_was_cut_after_planning_is_an_error(replacements: tuple
         await values(tables, options, pieces)
 
 
-async def test_the_epoch_below_an_offset_is_found() -> None:
+async def test_the_epoch_below_an_offset_is_found(cluster: Cluster) -> None:
     """Through several changes of leader, some without a record, each offset has the epoch of the record below it."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3))
     expected: list[int | None] = [None]
     for number in range(4):
@@ -213,9 +205,8 @@ async def test_the_epoch_below_an_offset_is_found() -> None:
     assert [await found(offset) for offset in range(7)] == expected
 
 
-async def test_a_record_that_was_deleted_has_no_epoch() -> None:
+async def test_a_record_that_was_deleted_has_no_epoch(cluster: Cluster) -> None:
     """Below the log's start nothing is known any more, and nothing is claimed."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2))
     cluster.produce(topic, b"a", b"b")
     for leader in (1, 2):

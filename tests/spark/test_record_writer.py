@@ -64,46 +64,42 @@ def headers(row: int) -> list[Header]:
     ]
 
 
-async def test_each_row_says_which_it_is() -> None:
+async def test_each_row_says_which_it_is(lone: Cluster) -> None:
     """Rows are counted over all batches of a task; text becomes bytes; headers of the user's own are kept."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
+    topic = lone.create("orders", (1,))
     first = table(key=["k", None], value=["a", None], headers=[[("h", b"v")], None])
-    count = await write(cluster, iter([first, table(value=[b"b"])]))
+    count = await write(lone, iter([first, table(value=[b"b"])]))
     assert count == 3
-    assert written(cluster, topic) == [
+    assert written(lone, topic) == [
         (b"k", b"a", [("h", b"v"), *headers(0)]),
         (None, None, headers(1)),
         (None, b"b", headers(2)),
     ]
 
 
-async def test_rows_may_choose_topic_and_partition() -> None:
+async def test_rows_may_choose_topic_and_partition(lone: Cluster) -> None:
     """Without the option the column says where to; with it the option counts."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,), (1,))
-    other = cluster.create("payments", (1,))
+    lone.create("orders", (1,), (1,))
+    other = lone.create("payments", (1,))
     rows = table(topic=["payments"], value=["a"])
-    connections = ClusterConnections(cluster)
-    options = write_options({"bootstrap.servers": bootstrap(cluster)[0], "linger.ms": "1"})
+    connections = ClusterConnections(lone)
+    options = write_options({"bootstrap.servers": bootstrap(lone)[0], "linger.ms": "1"})
     await write_rows(options, ORIGIN, iter([rows]), connections=connections, clock=connections.clock)
-    await write(cluster, iter([table(topic=["payments"], partition=[1], value=["b"])]))
-    assert [value for _, value, _ in written(cluster, other)] == [b"a"]
-    assert [value for _, value, _ in written(cluster, TopicPartition("orders", 1))] == [b"b"]
+    await write(lone, iter([table(topic=["payments"], partition=[1], value=["b"])]))
+    assert [value for _, value, _ in written(lone, other)] == [b"a"]
+    assert [value for _, value, _ in written(lone, TopicPartition("orders", 1))] == [b"b"]
 
 
-async def test_what_was_read_can_be_written_anew() -> None:
+async def test_what_was_read_can_be_written_anew(lone: Cluster) -> None:
     """Rows that were read from a sink's topic become rows of the new query: its headers take the old ones' place."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
+    topic = lone.create("orders", (1,))
     old = [("highwater.query", b"old"), ("highwater.row", b"9"), ("h", None)]
-    await write(cluster, iter([table(value=["a"], headers=[old])]))
-    assert written(cluster, topic) == [(None, b"a", [("h", None), *headers(0)])]
+    await write(lone, iter([table(value=["a"], headers=[old])]))
+    assert written(lone, topic) == [(None, b"a", [("h", None), *headers(0)])]
 
 
-async def test_a_leader_that_dies_loses_no_row() -> None:
+async def test_a_leader_that_dies_loses_no_row(cluster: Cluster) -> None:
     """Rows that are on their way while their leader dies are acknowledged by the next one; each is there once."""
-    cluster = Cluster(3)
     topic = cluster.create("orders", (1, 2, 3))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -116,29 +112,26 @@ async def test_a_leader_that_dies_loses_no_row() -> None:
     assert [value for _, value, _ in written(cluster, topic)] == [b"%d" % number for number in range(40)]
 
 
-async def test_a_row_that_is_not_acknowledged_fails_the_task() -> None:
+async def test_a_row_that_is_not_acknowledged_fails_the_task(lone: Cluster) -> None:
     """A row that the leader refuses is an error that names the task, the servers and the reason."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,), max_message_bytes="100")
+    lone.create("orders", (1,), max_message_bytes="100")
     with pytest.raises(RowsNotWrittenError, match=r"query='q', batch=4.*replica-1:9092: .*MESSAGE_TOO_LARGE"):
-        await write(cluster, iter([table(value=["a", "b" * 1000, "c"])]))
+        await write(lone, iter([table(value=["a", "b" * 1000, "c"])]))
 
 
-async def test_a_task_that_is_repeated_writes_the_same_headers() -> None:
+async def test_a_task_that_is_repeated_writes_the_same_headers(lone: Cluster) -> None:
     """The repeats of a task's rows are equal to the first in everything but the offset."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
+    topic = lone.create("orders", (1,))
     for _ in range(2):
-        await write(cluster, iter([table(value=["a", "b"])]))
-    records = written(cluster, topic)
+        await write(lone, iter([table(value=["a", "b"])]))
+    records = written(lone, topic)
     assert records[:2] == records[2:]
 
 
-async def test_a_row_needs_a_topic() -> None:
+async def test_a_row_needs_a_topic(lone: Cluster) -> None:
     """A row whose topic is null is an error, and so is a header without a key."""
-    cluster = Cluster(1)
-    connections = ClusterConnections(cluster)
-    options = write_options({"bootstrap.servers": bootstrap(cluster)[0]})
+    connections = ClusterConnections(lone)
+    options = write_options({"bootstrap.servers": bootstrap(lone)[0]})
     for rows, complaint in (
         (table(topic=[None], value=["a"]), "a row names no topic"),
         (table(topic=["orders"], value=["a"], headers=[[(None, b"v")]]), "a header without a key"),
@@ -175,13 +168,12 @@ def test_rows_go_somewhere() -> None:
     check_columns(all_of_them, has_topic=False)
 
 
-async def test_records_become_columns() -> None:
+async def test_records_become_columns(lone: Cluster) -> None:
     """A record's time, key, value, headers, offset and epoch stand in their columns; what is not there is null."""
-    cluster = Cluster(1)
-    topic = cluster.create("orders", (1,))
-    await write(cluster, iter([table(key=["k"], value=["a"], headers=[[("h", None)]])]))
-    cluster.send(topic, b"late")
-    tables = Tables(cluster)
+    topic = lone.create("orders", (1,))
+    await write(lone, iter([table(key=["k"], value=["a"], headers=[[("h", None)]])]))
+    lone.send(topic, b"late")
+    tables = Tables(lone)
     stream = tables.batch_options()
     from replica.spark.batch_plan import batch_pieces
 

@@ -31,31 +31,29 @@ def replaced(cluster: Cluster) -> None:
     cluster.produce(ORDERS, b"u", b"v", b"w", b"x", b"y", b"z")
 
 
-async def test_a_batch_is_not_read_from_a_later_topic() -> None:
+async def test_a_batch_is_not_read_from_a_later_topic(lone: Cluster) -> None:
     """What was planned in a topic is an error once that topic is gone, not the records of the next one."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    cluster.produce(ORDERS, b"a", b"b", b"c")
-    tables = Tables(cluster)
+    lone.create("orders", (1,))
+    lone.produce(ORDERS, b"a", b"b", b"c")
+    tables = Tables(lone)
     options = tables.batch_options(minPartitions="2")
     pieces = await tables.ask(options, lambda logs: batch_pieces(options, logs))
-    replaced(cluster)
+    replaced(lone)
     for piece in pieces:
         with pytest.raises(TopicTruncatedError, match="deleted and created again"):
             await tables.read(options, [piece])
 
 
 @pytest.mark.parametrize("plans_again", [False, True])
-async def test_a_micro_batch_is_not_read_from_a_later_topic(plans_again: bool) -> None:
+async def test_a_micro_batch_is_not_read_from_a_later_topic(lone: Cluster, plans_again: bool) -> None:
     """The same of a stream, also if the batch is planned again from its checkpoint after a restart."""
-    cluster = Cluster(1)
-    cluster.create("orders", (1,))
-    cluster.produce(ORDERS, b"a", b"b", b"c")
-    tables = Tables(cluster)
+    lone.create("orders", (1,))
+    lone.produce(ORDERS, b"a", b"b", b"c")
+    tables = Tables(lone)
     stream = Stream(tables)
     start = await stream.begin()
     end, pieces = await stream.plan()
-    replaced(cluster)
+    replaced(lone)
     with pytest.raises(TopicTruncatedError, match="deleted and created again"):
         await tables.read(stream.options, await stream.pieces(start, end) if plans_again else pieces)
 

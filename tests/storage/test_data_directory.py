@@ -21,12 +21,10 @@ from replica.storage import (
     format_directory,
     open_directory,
 )
-from replica.voters import VoterSet
-from tests.storage.disks import DATA, DIRECTORY_ID, LOG, append, close, failing, formatted, open_log
+from tests.storage.disks import DATA, DIRECTORY_ID, LOG, NOBODY, append, close, failing, formatted, open_log
 
 MARKER = DATA / ".kafka_cleanshutdown"
 META = DATA / "meta.properties"
-NOBODY = VoterSet(())
 
 
 def test_format_then_open(tmp_path: Path) -> None:
@@ -50,15 +48,13 @@ def test_each_format_draws_a_fresh_directory_id(tmp_path: Path) -> None:
     assert len(ids) == 2
 
 
-def test_meta_properties_has_kafkas_names() -> None:
+def test_meta_properties_has_kafkas_names(files: SimulatedFiles) -> None:
     """The identity file is version 1 of Kafka's."""
-    files = formatted()
     assert files.content(META) == f"version=1\ncluster.id=cluster\nnode.id=1\ndirectory.id={DIRECTORY_ID}\n".encode()
 
 
-def test_format_refuses_a_formatted_directory() -> None:
+def test_format_refuses_a_formatted_directory(files: SimulatedFiles) -> None:
     """Formatting twice would forget votes, so it is refused and changes nothing."""
-    files = formatted()
     before = files.tree()
     with pytest.raises(AlreadyFormattedError, match="/data is formatted already"):
         formatted(files)
@@ -112,9 +108,8 @@ def test_a_directory_that_was_never_formatted_is_refused(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_a_foreign_directory_is_refused() -> None:
+def test_a_foreign_directory_is_refused(files: SimulatedFiles) -> None:
     """Another cluster's or another replica's directory is refused, named, and left as it is."""
-    files = formatted()
     before = files.tree()
     with pytest.raises(ForeignDirectoryError, match="/data belongs to cluster cluster, not to other"):
         open_directory(DATA, cluster_id="other", files=files)
@@ -136,9 +131,8 @@ def test_a_foreign_directory_is_refused() -> None:
         (b"\xff", "not text"),
     ],
 )
-def test_malformed_meta_properties_are_refused_by_name(content: bytes, reason: str) -> None:
+def test_malformed_meta_properties_are_refused_by_name(files: SimulatedFiles, content: bytes, reason: str) -> None:
     """A directory whose identity cannot be read belongs to nobody."""
-    files = formatted()
     files.overwrite(META, content)
     with pytest.raises(CorruptCheckpointError, match=rf"/data/meta.properties.*{reason}"):
         open_directory(DATA, files=files)
@@ -163,9 +157,8 @@ def test_the_lock_is_one_that_other_programs_see(tmp_path: Path) -> None:
             open_directory(tmp_path)
 
 
-def test_a_refused_open_gives_the_lock_back() -> None:
+def test_a_refused_open_gives_the_lock_back(files: SimulatedFiles) -> None:
     """A directory refused for a corrupt checkpoint can be opened once that is repaired."""
-    files = formatted()
     path = DATA / "recovery-point-offset-checkpoint"
     files.overwrite(path, b"0\n1\n")
     with pytest.raises(CorruptCheckpointError, match=str(path)):
@@ -174,9 +167,8 @@ def test_a_refused_open_gives_the_lock_back() -> None:
     open_directory(DATA, files=files)
 
 
-def test_clean_shutdown_file() -> None:
+def test_clean_shutdown_file(files: SimulatedFiles) -> None:
     """The marker appears at a clean close only, survives a power loss, and is gone, durably, once reopened."""
-    files = formatted()
     directory, log, _ = open_log(files)
     append(log)
     assert not files.exists(MARKER)
@@ -189,9 +181,8 @@ def test_clean_shutdown_file() -> None:
     assert not open_directory(DATA, files=files).was_clean
 
 
-def test_no_marker_without_a_clean_close_of_every_log() -> None:
+def test_no_marker_without_a_clean_close_of_every_log(files: SimulatedFiles) -> None:
     """One log closed uncleanly makes the whole directory unclean."""
-    files = formatted()
     directory, log, _ = open_log(files)
     other, _ = LogStore.open(directory, TopicPartition("other", 0))
     log.close(clean=True)
@@ -200,9 +191,8 @@ def test_no_marker_without_a_clean_close_of_every_log() -> None:
     assert not files.exists(MARKER)
 
 
-def test_no_marker_while_a_log_was_not_opened_since_an_unclean_stop() -> None:
+def test_no_marker_while_a_log_was_not_opened_since_an_unclean_stop(files: SimulatedFiles) -> None:
     """A log that nobody looked at after a crash is not declared clean by the others."""
-    files = formatted()
     directory, log, _ = open_log(files)
     LogStore.open(directory, TopicPartition("other", 0))
     files.crash()
@@ -224,9 +214,8 @@ def test_a_topic_that_is_no_directory_name_is_refused(topic: str) -> None:
         LogStore.open(directory, TopicPartition(topic, 0))
 
 
-def test_a_disk_that_refuses_to_open_is_a_storage_error() -> None:
+def test_a_disk_that_refuses_to_open_is_a_storage_error(files: SimulatedFiles) -> None:
     """An OSError of the system surfaces as a StorageError that names the directory."""
-    files = formatted()
     files.fault = failing("create")
     with pytest.raises(StorageError, match="cannot open /data: input/output error"):
         open_directory(DATA, files=files)

@@ -27,9 +27,8 @@ def opened(files: SimulatedFiles) -> LogTable:
     return LogTable.open(open_directory(DATA, files=files), ())
 
 
-def test_a_new_log_is_not_on_the_disk() -> None:
+def test_a_new_log_is_not_on_the_disk(files: SimulatedFiles) -> None:
     """Neither its creation, nor its epochs, nor a checkpoint, nor a clean stop writes anything of it."""
-    files = formatted()
     table = opened(files)
     before = files.tree()
     files.fault = failing("mkdir")
@@ -43,9 +42,8 @@ def test_a_new_log_is_not_on_the_disk() -> None:
     assert PARTITION not in opened(files).recovered
 
 
-def test_the_first_record_brings_it_to_the_disk() -> None:
+def test_the_first_record_brings_it_to_the_disk(files: SimulatedFiles) -> None:
     """What was stored before in memory is there, and a process that is killed then loses none of it."""
-    files = formatted()
     table = opened(files)
     for effect in (CREATE, EPOCHS, FIRST):
         table.perform(effect)
@@ -54,9 +52,8 @@ def test_the_first_record_brings_it_to_the_disk() -> None:
     assert (recovered.topic_id, recovered.log_end_offset, recovered.epochs) == (TOPIC_ID, 1, entries((1, 0)))
 
 
-def test_a_new_log_can_be_deleted_and_created_again() -> None:
+def test_a_new_log_can_be_deleted_and_created_again(files: SimulatedFiles) -> None:
     """There is nothing of it to delete."""
-    files = formatted()
     table = opened(files)
     table.perform(CREATE)
     table.perform(DeleteLog(topic_partition=PARTITION))
@@ -118,9 +115,8 @@ def test_a_second_segment_is_never_there_alone(seed: int) -> None:
     assert recovered is None or (recovered.log_start_offset, recovered.damage) == (0, None)
 
 
-def test_a_new_log_takes_along_what_was_put_aside() -> None:
+def test_a_new_log_takes_along_what_was_put_aside(files: SimulatedFiles) -> None:
     """A damaged log of that name goes with the new one, even if nothing was written to that."""
-    files = formatted()
     table = opened(files)
     for effect in (CREATE, FIRST):
         table.perform(effect)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
 from replica.storage import OutOfDescriptorsError, StorageError
@@ -23,9 +24,8 @@ from tests.storage.disks import (
 from tests.storage.partitions import create_partition
 
 
-def test_a_failed_fsync_is_never_retried() -> None:
+def test_a_failed_fsync_is_never_retried(files: SimulatedFiles) -> None:
     """After one failed fsync every call raises the same failure, and no fsync is asked for again."""
-    files = formatted()
     directory, log, _ = open_log(files)
     append(log)
     files.fault = failing("fsync")
@@ -51,9 +51,8 @@ def test_a_failed_fsync_is_never_retried() -> None:
     assert log.flushed_end_offset == 0
 
 
-def test_a_short_write_stops_the_store() -> None:
+def test_a_short_write_stops_the_store(files: SimulatedFiles) -> None:
     """A partial write is a failure; what it left behind is cut at the next start."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log, count=3)
     log.flush()
@@ -69,9 +68,8 @@ def test_a_short_write_stops_the_store() -> None:
 
 
 @pytest.mark.parametrize("call", ["pwrite", "fsync", "rename", "fsync_directory"])
-def test_a_failed_state_file_stops_the_store(call: str) -> None:
+def test_a_failed_state_file_stops_the_store(files: SimulatedFiles, call: str) -> None:
     """A vote or an epoch that could not be stored is an error, and the store refuses to go on."""
-    files = formatted()
     _, log, _ = open_log(files)
     files.fault = failing(call)
     with pytest.raises(StorageError, match="cannot store the quorum state"):
@@ -100,9 +98,8 @@ def test_a_read_for_which_there_is_no_descriptor_is_no_failure() -> None:
         assert len(held(log)) == 4
 
 
-def test_a_closed_store_refuses_everything() -> None:
+def test_a_closed_store_refuses_everything(files: SimulatedFiles) -> None:
     """After a close every call says so; a second close does nothing."""
-    files = formatted()
     directory, log, _ = open_log(files)
     close(directory, log)
     close(directory, log)

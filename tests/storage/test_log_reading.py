@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.ids import Offset
 from replica.storage import LogConfig, OffsetOutOfRangeError, StorageError
 from tests.storage.disks import (
@@ -79,9 +80,8 @@ def test_read_out_of_range(config: LogConfig) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 8, 12, 16, 17, 21, 57, BATCH_BYTES - 1])
-def test_damage_on_disk_is_never_served(at: int) -> None:
+def test_damage_on_disk_is_never_served(files: SimulatedFiles, at: int) -> None:
     """A batch that was damaged under a running replica is an error with file and position, not an answer."""
-    files = formatted()
     _, log, _ = open_log(files, ONE_SEGMENT)
     append(log, count=5, value=b"payload")
     log.flush()
@@ -96,9 +96,8 @@ def test_damage_on_disk_is_never_served(at: int) -> None:
 
 @pytest.mark.parametrize("position", [*range(7, 8), *range(15, 16)], ids=["base offset", "leader epoch"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_damage_outside_the_checksum_is_never_served(position: int, count: int) -> None:
+def test_damage_outside_the_checksum_is_never_served(files: SimulatedFiles, position: int, count: int) -> None:
     """A bit of the base offset or the epoch, which the CRC does not cover, is missed by no read from the disk."""
-    files = formatted()
     _, log, _ = open_log(files)
     log.append([batch(0, count=count), batch(count, epoch=20, count=count), batch(2 * count, epoch=20, count=count)])
     second = batch(0, count=count).size_bytes

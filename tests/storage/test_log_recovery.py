@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.ids import Epoch, Offset
 from replica.storage import CorruptLogError, StorageError
@@ -32,9 +33,8 @@ from tests.storage.disks import (
 )
 
 
-def test_a_clean_stop_is_believed() -> None:
+def test_a_clean_stop_is_believed(files: SimulatedFiles) -> None:
     """After a clean stop the log opens as it was closed, without a full scan and without a write to it."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=3)
     append(log, count=9, epoch=4)
@@ -50,9 +50,8 @@ def test_a_clean_stop_is_believed() -> None:
         log.read(Offset(0), Offset(1), 1)
 
 
-def test_a_clean_stop_stores_the_end_as_recovery_point() -> None:
+def test_a_clean_stop_stores_the_end_as_recovery_point(files: SimulatedFiles) -> None:
     """The marker goes with a recovery point at the log's end: nothing of a cleanly closed log may be cut later."""
-    files = formatted()
     directory, log, _ = open_log(files)
     append(log, count=3)
     close(directory, log)
@@ -61,9 +60,8 @@ def test_a_clean_stop_stores_the_end_as_recovery_point() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 10, 11])
-def test_reopen_after_a_clean_stop(count: int) -> None:
+def test_reopen_after_a_clean_stop(files: SimulatedFiles, count: int) -> None:
     """Whatever the length, an empty log and a just filled segment included, all batches are there again."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=count)
     close(directory, log)
@@ -91,9 +89,8 @@ def test_reopen_with_an_empty_last_segment() -> None:
         assert len(held(log)) == int(SECOND_SEGMENT.stem) + 2
 
 
-def test_a_cleanly_closed_log_of_an_epoch_that_was_never_stored_is_refused() -> None:
+def test_a_cleanly_closed_log_of_an_epoch_that_was_never_stored_is_refused(files: SimulatedFiles) -> None:
     """An epoch is stored before its first batch is appended: a batch of another one has rotted."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=3)
     append(log, count=9, epoch=4)
@@ -193,9 +190,8 @@ def test_corrupt_log(seed: int) -> None:
     assert held(log) == before[: recovered.log_end_offset]
 
 
-def test_an_epoch_out_of_order_is_damage() -> None:
+def test_an_epoch_out_of_order_is_damage(files: SimulatedFiles) -> None:
     """A batch whose epoch is below its predecessor's is taken for damage: epochs never fall in a log."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log, count=2, epoch=5)
     log.append([batch(2, epoch=4)])
@@ -204,9 +200,8 @@ def test_an_epoch_out_of_order_is_damage() -> None:
     assert reopen_log(files)[1].log_end_offset == 2
 
 
-def test_log_recovers_for_leader_epoch() -> None:
+def test_log_recovers_for_leader_epoch(files: SimulatedFiles) -> None:
     """Entries that the epoch file lost are re-assigned from the batches after an unclean stop."""
-    files = formatted()
     _, log, _ = open_log(files)
     for offset, epoch in enumerate((1, 2, 2, 3)):
         log.append([batch(offset, epoch=epoch)])
@@ -219,9 +214,8 @@ def test_log_recovers_for_leader_epoch() -> None:
     assert files.content(EPOCHS) == b"0\n3\n1 0\n2 1\n3 3\n"
 
 
-def test_epochs_beyond_the_recovered_end_are_dropped() -> None:
+def test_epochs_beyond_the_recovered_end_are_dropped(files: SimulatedFiles) -> None:
     """An epoch whose batches were lost in the crash is not in the cache that is reported."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log, count=2)
     log.flush()
@@ -238,9 +232,8 @@ def test_a_stale_epoch_above_the_recovery_point_is_dropped() -> None:
     assert reopen_log(files, SMALL)[1].epochs == entries((1, 0))
 
 
-def test_an_empty_epoch_at_the_end_is_dropped_after_a_clean_stop() -> None:
+def test_an_empty_epoch_at_the_end_is_dropped_after_a_clean_stop(files: SimulatedFiles) -> None:
     """On load the cache is cut to the log, a clean stop included."""
-    files = formatted()
     directory, log, _ = open_log(files)
     append(log, count=2)
     log.store_epochs(entries((1, 0), (2, 2)))
@@ -249,18 +242,16 @@ def test_an_empty_epoch_at_the_end_is_dropped_after_a_clean_stop() -> None:
     assert files.content(EPOCHS) == b"0\n1\n1 0\n"
 
 
-def test_recovered_quorum_state_is_the_stored_one() -> None:
+def test_recovered_quorum_state_is_the_stored_one(files: SimulatedFiles) -> None:
     """The state comes back with the log."""
-    files = formatted()
     _, log, _ = open_log(files)
     log.store_quorum_state(QuorumState(leader_epoch=Epoch(4)))
     files.crash()
     assert reopen_log(files)[1].quorum_state == QuorumState(leader_epoch=Epoch(4))
 
 
-def test_reopen_then_truncate() -> None:
+def test_reopen_then_truncate(files: SimulatedFiles) -> None:
     """A reopened log of 100 records truncates to 3, and stays so."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=100)
     close(directory, log)
@@ -272,9 +263,8 @@ def test_reopen_then_truncate() -> None:
     assert len(held(log)) == 3
 
 
-def test_what_recovery_reports_is_on_the_platter() -> None:
+def test_what_recovery_reports_is_on_the_platter(files: SimulatedFiles) -> None:
     """Batches found only in the page cache are synced before they are reported: a second crash keeps them."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=12)
     # A killed process loses nothing of the page cache, so the successor sees batches that were never flushed.

@@ -151,9 +151,8 @@ def test_a_missing_quorum_state_beside_records_is_refused() -> None:
     assert files.tree() == before
 
 
-def test_a_marker_that_the_files_belie_is_not_believed() -> None:
+def test_a_marker_that_the_files_belie_is_not_believed(files: SimulatedFiles) -> None:
     """A marker beside a log that is not what was closed leads to the full search, and its verdict."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=12)
     close(directory, log)
@@ -163,9 +162,8 @@ def test_a_marker_that_the_files_belie_is_not_believed() -> None:
         open_log(files, SMALL)
 
 
-def test_a_cleanly_closed_log_that_is_shorter_is_refused() -> None:
+def test_a_cleanly_closed_log_that_is_shorter_is_refused(files: SimulatedFiles) -> None:
     """A whole batch gone from the end of a cleanly closed log is lost data, however sound the rest is."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=4)
     log.store_epochs(entries((1, 0)))

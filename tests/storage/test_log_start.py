@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.ids import Offset
 from replica.storage import LogConfig, OffsetOutOfRangeError
 from tests.storage.disks import append, batch, close, entries, flip, formatted, held, offsets
@@ -34,9 +35,8 @@ def test_reads_below_the_log_start_are_out_of_range() -> None:
                 log.read(Offset(log_start - 1), Offset(12), 100)
 
 
-def test_a_log_may_begin_inside_a_batch() -> None:
+def test_a_log_may_begin_inside_a_batch(files: SimulatedFiles) -> None:
     """The batch that holds the log start is read whole, whatever its epoch, also after a restart."""
-    files = formatted()
     directory, log = create_partition(files)
     log.append([batch(0, count=3), batch(3, epoch=2, count=3), batch(6, epoch=4)])
     log.store_epochs(entries((2, 4), (4, 6)))
@@ -204,9 +204,8 @@ def test_truncate_fully_and_start_at(offset: int) -> None:
     assert recovered.epochs == entries((2, offset))
 
 
-def test_truncating_to_a_log_start_inside_a_batch_begins_anew() -> None:
+def test_truncating_to_a_log_start_inside_a_batch_begins_anew(files: SimulatedFiles) -> None:
     """Nothing of the log stays, although no file can be cut in the middle of a batch."""
-    files = formatted()
     _, log = create_partition(files)
     log.append([batch(0, count=3), batch(3, count=3), batch(6)])
     log.flush()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.effects import QuorumState
 from replica.core.log.recovered import RecoveredLog
 from replica.ids import Epoch, EpochEntry, Offset, ReplicaId
@@ -37,9 +38,8 @@ def test_a_new_log_is_empty() -> None:
     assert log.read(Offset(0), Offset(0), 100) == b""
 
 
-def test_segments_roll_at_their_size() -> None:
+def test_segments_roll_at_their_size(files: SimulatedFiles) -> None:
     """A segment is never longer than segment_bytes, unless one batch alone is."""
-    files = formatted()
     _, log, _ = open_log(files, SMALL)
     log.append([batch(0), batch(1, value=b"x" * 1000), *(batch(offset) for offset in range(2, 12))])
     sizes = {name: len(content) for name, content in files.tree().items() if name.endswith(".log")}
@@ -48,9 +48,8 @@ def test_segments_roll_at_their_size() -> None:
     assert max(size for size in sizes.values() if size < 1000) <= 400
 
 
-def test_append_with_out_of_order_offsets_is_refused() -> None:
+def test_append_with_out_of_order_offsets_is_refused(files: SimulatedFiles) -> None:
     """A batch that does not continue the log is refused before a byte is written."""
-    files = formatted()
     for base_offset in (0, 2):
         _, log, _ = open_log(files)
         append(log)
@@ -61,9 +60,8 @@ def test_append_with_out_of_order_offsets_is_refused() -> None:
         files.crash()
 
 
-def test_unflushed_records_lost_after_reopen() -> None:
+def test_unflushed_records_lost_after_reopen(files: SimulatedFiles) -> None:
     """A power loss takes exactly what no flush has covered."""
-    files = formatted()
     _, log, _ = open_log(files, SMALL)
     append(log, count=10)
     assert log.flush() == 10
@@ -73,9 +71,8 @@ def test_unflushed_records_lost_after_reopen() -> None:
     assert reopen_log(files, SMALL)[1].log_end_offset == 10
 
 
-def test_flush_covers_segments_that_were_finished_since() -> None:
+def test_flush_covers_segments_that_were_finished_since(files: SimulatedFiles) -> None:
     """One flush makes everything durable, however many segments were rolled, names included."""
-    files = formatted()
     _, log, _ = open_log(files, SMALL)
     append(log, count=50)
     assert log.flush() == 50
@@ -85,9 +82,8 @@ def test_flush_covers_segments_that_were_finished_since() -> None:
     assert [found.base_offset for found in held(log)] == list(range(50))
 
 
-def test_flush_without_new_data_costs_nothing() -> None:
+def test_flush_without_new_data_costs_nothing(files: SimulatedFiles) -> None:
     """A second flush does not touch the disk."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log)
     log.flush()
@@ -96,9 +92,8 @@ def test_flush_without_new_data_costs_nothing() -> None:
     assert files.operations == before
 
 
-def test_flush_reports_the_end_at_which_it_began() -> None:
+def test_flush_reports_the_end_at_which_it_began(files: SimulatedFiles) -> None:
     """What is appended while the platter turns is not claimed, and the next flush covers it."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log, count=3)
     files.before_fsync = lambda: append(log)
@@ -156,9 +151,8 @@ def test_truncate_drops_the_suffix() -> None:
         assert [(found.base_offset, found.leader_epoch) for found in held(log)] == expected
 
 
-def test_truncate_is_durable_when_it_returns() -> None:
+def test_truncate_is_durable_when_it_returns(files: SimulatedFiles) -> None:
     """A truncated suffix, flushed before or not, never comes back, and what remains is on the platter."""
-    files = formatted()
     _, log, _ = open_log(files, SMALL)
     append(log, count=12)
     log.truncate(Offset(7))
@@ -167,9 +161,8 @@ def test_truncate_is_durable_when_it_returns() -> None:
     assert reopen_log(files, SMALL)[1].log_end_offset == 7
 
 
-def test_truncate_at_or_beyond_the_end_does_nothing() -> None:
+def test_truncate_at_or_beyond_the_end_does_nothing(files: SimulatedFiles) -> None:
     """Truncating to the log's end or above changes nothing on disk."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log, count=3)
     before = files.tree()
@@ -190,9 +183,8 @@ def test_truncate_inside_a_batch_is_refused() -> None:
         assert files.tree() == before
 
 
-def test_truncate_lowers_the_recovery_point_first() -> None:
+def test_truncate_lowers_the_recovery_point_first(files: SimulatedFiles) -> None:
     """The recovery point goes down durably before any data does, and stays below what was cut."""
-    files = formatted()
     directory, log, _ = open_log(files, SMALL)
     append(log, count=12)
     log.flush()
@@ -206,9 +198,8 @@ def test_truncate_lowers_the_recovery_point_first() -> None:
     assert lowered < files.calls.index("fsync_directory data") < cut
 
 
-def test_truncate_waits_for_a_flush_under_way() -> None:
+def test_truncate_waits_for_a_flush_under_way(files: SimulatedFiles) -> None:
     """A truncation that comes while another thread syncs lets it finish, and its result stands."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log, count=10)
     syncing, go_on = threading.Event(), threading.Event()
@@ -233,9 +224,8 @@ def test_truncate_waits_for_a_flush_under_way() -> None:
     assert log.flushed_end_offset == 4
 
 
-def test_stored_state_is_durable_on_return() -> None:
+def test_stored_state_is_durable_on_return(files: SimulatedFiles) -> None:
     """Quorum state and epochs survive a power loss right after they were stored."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log, count=2)
     log.flush()
@@ -248,9 +238,8 @@ def test_stored_state_is_durable_on_return() -> None:
     assert recovered.epochs == (EpochEntry(Epoch(1), Offset(0)),)
 
 
-def test_the_recovery_point_is_what_was_flushed() -> None:
+def test_the_recovery_point_is_what_was_flushed(files: SimulatedFiles) -> None:
     """The checkpoint never claims more than a flush has covered."""
-    files = formatted()
     directory, log, _ = open_log(files)
     append(log, count=3)
     log.note_recovery_point()
@@ -263,9 +252,8 @@ def test_the_recovery_point_is_what_was_flushed() -> None:
     assert files.content(RECOVERY_POINTS) == b"0\n1\nlog 0 3\n"
 
 
-def test_the_recovery_point_moves_when_a_segment_is_finished() -> None:
+def test_the_recovery_point_moves_when_a_segment_is_finished(files: SimulatedFiles) -> None:
     """The flush that follows a roll puts all of the finished segment below the recovery point."""
-    files = formatted()
     _, log, _ = open_log(files, SMALL)
     append(log, count=6)
     log.flush()

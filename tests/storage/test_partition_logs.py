@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.ids import Offset, ReplicaId, TopicId, TopicPartition
 from replica.storage import (
     CorruptCheckpointError,
@@ -33,9 +34,8 @@ from tests.storage.partitions import (
 DELETED = DATA / "my-topic-3.1-delete"
 
 
-def test_a_created_log_knows_its_topic() -> None:
+def test_a_created_log_knows_its_topic(files: SimulatedFiles) -> None:
     """The topic id is in Kafka's file, survives a power loss, and comes back with the log."""
-    files = formatted()
     create_partition(files)
     assert files.content(METADATA) == b"version: 0\ntopic_id: 17\n"
     _, recovered = crashed(files)
@@ -103,9 +103,8 @@ def test_names_of_log_directories(name: str, expected: TopicPartition | None) ->
     assert expected is None or str(expected) == name
 
 
-def test_topic_partitions_are_the_logs_on_disk() -> None:
+def test_topic_partitions_are_the_logs_on_disk(files: SimulatedFiles) -> None:
     """Quorum logs and partitions are listed, sorted; half-made directories, deleted ones and other files are not."""
-    files = formatted()
     directory, _, _ = open_log(files)
     for topic, partition in (("b", 1), ("b", 0), ("a-b", 10)):
         directory.create_log(TopicPartition(topic, partition), TopicId(1))
@@ -130,9 +129,8 @@ def test_a_partition_that_has_vanished_is_listed_and_refused() -> None:
         LogStore.open(directory, PARTITION)
 
 
-def test_creating_what_is_there_is_refused() -> None:
+def test_creating_what_is_there_is_refused(files: SimulatedFiles) -> None:
     """A second creation changes nothing, whether the log is a partition's or a quorum's."""
-    files = formatted()
     directory, _ = create_partition(files)
     LogStore.open(directory, LOG)
     before = files.tree()
@@ -194,9 +192,8 @@ def test_deleted_logs_are_removed_at_the_next_start() -> None:
     assert not any(name.startswith("/data/my-topic") for name in files.tree())
 
 
-def test_a_log_is_deleted_as_often_as_it_is_created() -> None:
+def test_a_log_is_deleted_as_often_as_it_is_created(files: SimulatedFiles) -> None:
     """Every deleted directory has a name of its own."""
-    files = formatted()
     directory = open_directory(DATA, files=files)
     for number in range(3):
         directory.create_log(PARTITION, TopicId(number))
@@ -257,9 +254,8 @@ def test_late_calls_on_a_deleted_log_do_nothing() -> None:
     assert files.operations == before
 
 
-def test_a_leftover_of_a_creation_is_replaced() -> None:
+def test_a_leftover_of_a_creation_is_replaced(files: SimulatedFiles) -> None:
     """A directory whose creation was cut short is no log, and is in the way of none."""
-    files = formatted()
     files.mkdir(PARTITION_PATH)
     files.close(files.open(PARTITION_PATH / "partition.metadata.tmp", OpenMode.CREATE))
     directory, _ = create_partition(files)
@@ -268,9 +264,8 @@ def test_a_leftover_of_a_creation_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("call", ["mkdir", "fsync", "rename", "fsync_directory"])
-def test_a_disk_that_refuses_a_creation_is_a_storage_error(call: str) -> None:
+def test_a_disk_that_refuses_a_creation_is_a_storage_error(files: SimulatedFiles, call: str) -> None:
     """A creation that fails names the log."""
-    files = formatted()
     directory = open_directory(DATA, files=files)
     files.fault = failing(call)
     with pytest.raises(StorageError, match="cannot create log my-topic-3 in /data: input/output error"):

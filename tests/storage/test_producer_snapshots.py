@@ -91,9 +91,8 @@ def test_take_snapshot() -> None:
         assert decode_snapshot(files.content(PARTITION_PATH / snapshot_at(offset))) == known(offset)
 
 
-def test_an_append_does_not_wait_for_a_snapshot() -> None:
+def test_an_append_does_not_wait_for_a_snapshot(files: SimulatedFiles) -> None:
     """A segment that is begun costs the append no sync: the next flush stores the snapshot."""
-    files = formatted()
     _, log = create_partition(files)
     files.calls.clear()
     for batch in sent():
@@ -150,9 +149,8 @@ def test_a_log_that_is_begun_anew(keeps_producers: bool) -> None:
     assert crashed(files)[1].producers == (*expected, *scan([produced(7, producer_id=9, sequence=0)]))
 
 
-def test_a_batch_across_a_new_start_is_not_remembered() -> None:
+def test_a_batch_across_a_new_start_is_not_remembered(files: SimulatedFiles) -> None:
     """Its end lies above, where nothing of the old log is kept: the leader sends the whole batch again."""
-    files = formatted()
     _, log = create_partition(files)
     log.append([*sent(4), produced(4, producer_id=9, sequence=0, count=2)])
     log.flush()
@@ -160,9 +158,8 @@ def test_a_batch_across_a_new_start_is_not_remembered() -> None:
     assert log.scan_producers() == known(4)
 
 
-def test_a_snapshot_that_was_not_stored_in_time_is_dropped() -> None:
+def test_a_snapshot_that_was_not_stored_in_time_is_dropped(files: SimulatedFiles) -> None:
     """A segment begins, the log is cut below it and filled otherwise before anything is flushed."""
-    files = formatted()
     _, log = create_partition(files)
     log.append(sent())
     log.truncate(Offset(7))
@@ -210,9 +207,8 @@ def test_producers_of_deleted_records_are_remembered(clean: bool) -> None:
     assert {entry.producer_id: entry.batches[-1].base_offset for entry in log.scan_producers()} == {1: 7, 2: 8, 0: 10}
 
 
-def test_producers_below_a_start_inside_a_segment_are_remembered() -> None:
+def test_producers_below_a_start_inside_a_segment_are_remembered(files: SimulatedFiles) -> None:
     """Where no segment goes, nothing is forgotten, not even across a change of epochs below the start."""
-    files = formatted()
     _, log = create_partition(files)
     for batch in sent(5):
         log.append([batch.stamped(base_offset=batch.base_offset, leader_epoch=Epoch(1 + batch.base_offset // 2))])
@@ -290,9 +286,8 @@ def test_a_damaged_snapshot_is_rebuilt_before_its_segments_go() -> None:
     assert crashed(files)[1].producers == known(COUNT)
 
 
-def test_a_segment_that_begins_with_the_log_forgets_nobody() -> None:
+def test_a_segment_that_begins_with_the_log_forgets_nobody(files: SimulatedFiles) -> None:
     """Everything is deleted, and what is appended next is in a new segment: a kill before its flush forgets nobody."""
-    files = formatted()
     directory, log = create_partition(files)
     log.append(sent(10))
     log.raise_log_start(Offset(10))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.core.log.recovered import ProducerBatch, ProducerEntry
 from replica.ids import Offset
 from replica.storage import StorageError
@@ -44,9 +45,8 @@ SEVEN = entry(7, *(kept(5 + at, 3 + at) for at in range(5)))
 EIGHT = entry(8, kept(10, 0), producer_epoch=1)
 
 
-def test_producers_come_back_with_the_log() -> None:
+def test_producers_come_back_with_the_log(files: SimulatedFiles) -> None:
     """After either kind of stop each producer's last five batches are there, and those of its newest epoch only."""
-    files = formatted()
     directory, log = create_partition(files)
     log.append(MIXED)
     log.flush()
@@ -66,9 +66,8 @@ def test_a_truncation_brings_older_batches_back() -> None:
     assert log.scan_producers() == (eight, entry(7, kept(0, 0, count=2), kept(4, 2), kept(5, 3)))
 
 
-def test_a_torn_tail_has_no_producers() -> None:
+def test_a_torn_tail_has_no_producers(files: SimulatedFiles) -> None:
     """What recovery cuts is not remembered."""
-    files = formatted()
     _, log = create_partition(files)
     log.append([produced(0, producer_id=1, sequence=0), produced(1, producer_id=1, sequence=1)])
     log.flush()
@@ -115,9 +114,8 @@ def test_a_segment_that_is_missing_in_a_cleanly_closed_log_is_refused() -> None:
         open_partition(files)
 
 
-def test_quorum_logs_are_not_sought_through() -> None:
+def test_quorum_logs_are_not_sought_through(files: SimulatedFiles) -> None:
     """A quorum log has no idempotent producers to find at its start."""
-    files = formatted()
     _, log, _ = open_log(files)
     append(log)
     log.append([produced(1, producer_id=1, sequence=0)])

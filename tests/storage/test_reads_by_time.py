@@ -264,9 +264,8 @@ def test_times_are_those_of_a_full_scan(seed: int) -> None:
         machine.check()
 
 
-def test_records_before_1970_have_a_time() -> None:
+def test_records_before_1970_have_a_time(files: SimulatedFiles) -> None:
     """Timestamps below that of a record without one are timestamps."""
-    files = formatted()
     directory, log = create_partition(files, CONFIG)
     write(log, [timed(offset, -100_000 + offset) for offset in range(60)])
     for _ in range(2):
@@ -298,9 +297,8 @@ def test_a_clean_stop_cut_short_leaves_right_times() -> None:
         check_times(outcome.files, log, [450, 460, 1010, 1046, 1049])
 
 
-def test_a_new_log_has_its_times() -> None:
+def test_a_new_log_has_its_times(files: SimulatedFiles) -> None:
     """Of a log that is in memory until its first record comes, the indexes are stored as of any other."""
-    files = formatted()
     table = LogTable.open(open_directory(DATA, files=files), (), config=CONFIG)
     table.perform(CreateLog(topic_partition=PARTITION, topic_id=TOPIC_ID))
     assert table.stores[PARTITION].offset_for_timestamp(0, FAR) is None

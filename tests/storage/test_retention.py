@@ -6,6 +6,7 @@ from time import process_time
 
 import pytest
 
+from nemesis.disks.simulated_files import SimulatedFiles
 from replica.ids import Epoch, Offset
 from replica.records import Compression, RecordBatch, encode_batch, parse_batches
 from replica.records.checksum import checksum
@@ -84,9 +85,8 @@ def test_retention_counts_from_the_log_start() -> None:
     assert log.retention_start(FAR, None, None, 241) == 7
 
 
-def test_age_is_that_of_the_content_also_after_a_restart() -> None:
+def test_age_is_that_of_the_content_also_after_a_restart(files: SimulatedFiles) -> None:
     """Reopening a log makes nothing younger, and a segment that lost its newest record is as old as what is left."""
-    files = formatted()
     directory, log = create_partition(files)
     log.append([timed(offset, 100 + 10 * offset) for offset in range(17)])
     log.flush()
@@ -208,9 +208,8 @@ def _spoiled(whole: RecordBatch) -> RecordBatch:
     return parse_batches(bytes(data))[0]
 
 
-def test_damage_is_no_answer() -> None:
+def test_damage_is_no_answer(files: SimulatedFiles) -> None:
     """A damaged batch on the way stops the log with file and position named; retention reads none, and finds none."""
-    files = formatted()
     _, log = create_partition(files)
     log.append([timed(offset, 100 + offset) for offset in range(7)])
     flip(files, PARTITION_PATH / f"{0:020d}.log", 150)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nemesis.disks.simulated_files import PowerLossError
+from nemesis.disks.simulated_files import PowerLossError, SimulatedFiles
 from replica.core.effects import Append, CreateLog
 from replica.ids import BrokerEpoch, Offset, TopicId, TopicPartition
 from replica.records import encode_batch
@@ -40,13 +40,12 @@ def test_a_high_watermark_that_was_never_stored_is_absent() -> None:
     assert crashed(files)[1].high_watermark is None
 
 
-def test_high_watermark_persistence_multiple_partitions() -> None:
+def test_high_watermark_persistence_multiple_partitions(files: SimulatedFiles) -> None:
     """Each store replaces the entries that it names, durably; one that changes nothing costs nothing.
 
     1. A sector of a log cannot be read, and its partition is offline. 2. The others' high watermarks are stored. 3. At
     the next start the log is whole: what was known to be committed there is still known (cluster seed 2498).
     """
-    files = formatted()
     directory = open_directory(DATA, files=files)
     directory.store_high_watermarks({PARTITION: Offset(5), OTHER: Offset(0)})
     directory.store_high_watermarks({PARTITION: Offset(7)})
@@ -88,18 +87,16 @@ def test_a_corrupt_shared_checkpoint_is_refused(path: Path) -> None:
         open_directory(DATA, files=files)
 
 
-def test_a_disk_that_refuses_high_watermarks_is_a_storage_error() -> None:
+def test_a_disk_that_refuses_high_watermarks_is_a_storage_error(files: SimulatedFiles) -> None:
     """A failed store names the file."""
-    files = formatted()
     directory = open_directory(DATA, files=files)
     files.fault = failing("fsync")
     with pytest.raises(StorageError, match="cannot write /data/replication-offset-checkpoint: input/output error"):
         directory.store_high_watermarks({PARTITION: Offset(5)})
 
 
-def test_lowering_and_removing_entries() -> None:
+def test_lowering_and_removing_entries(files: SimulatedFiles) -> None:
     """An entry is lowered only where a larger one stands, and removed without a trace; else nothing is written."""
-    files = formatted()
     checkpoint = OffsetCheckpoint.load(files, HIGH_WATERMARKS)
     checkpoint.put(PARTITION, Offset(7))
     before = files.operations
@@ -115,9 +112,8 @@ def test_lowering_and_removing_entries() -> None:
     assert files.content(HIGH_WATERMARKS) == b"0\n0\n"
 
 
-def test_a_note_is_stored_with_whatever_is_stored_next() -> None:
+def test_a_note_is_stored_with_whatever_is_stored_next(files: SimulatedFiles) -> None:
     """What is only noted is durable with the next change that must be, and never above what a cut has left."""
-    files = formatted()
     checkpoint = OffsetCheckpoint.load(files, HIGH_WATERMARKS)
     before = files.operations
     checkpoint.note(PARTITION, Offset(7))
@@ -137,9 +133,8 @@ def test_a_note_is_stored_with_whatever_is_stored_next() -> None:
 
 
 @pytest.mark.parametrize("close", [LogTable.checkpoint_recovery_points, LogTable.close_clean])
-def test_each_checkpoint_is_written_once_for_all_logs(close: Callable[[LogTable], None]) -> None:
+def test_each_checkpoint_is_written_once_for_all_logs(files: SimulatedFiles, close: Callable[[LogTable], None]) -> None:
     """However many logs there are, noting how far they are flushed writes one file, at intervals and in the end."""
-    files = formatted()
     table = LogTable.open(open_directory(DATA, files=files), ())
     for number in range(20):
         log = TopicPartition("many", number)

@@ -33,7 +33,7 @@ from replica.storage.voter_files import (
 )
 from replica.voters import Voter, VoterEntry, VoterSet
 from tests.depth import seeds
-from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held, open_log, write
+from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, formatted, held, open_log, write
 from tests.storage.power import PoweredLife
 
 FILE = Path("/voters")
@@ -55,18 +55,10 @@ def entry(offset: int, *numbers: int) -> VoterEntry:
     return VoterEntry(offset=Offset(offset), voters=voter_set(*numbers))
 
 
-def formatted() -> SimulatedFiles:
+@pytest.fixture
+def files() -> SimulatedFiles:
     """A disk that was formatted with itself as the only voter."""
-    files = SimulatedFiles()
-    format_directory(
-        DATA,
-        cluster_id="cluster",
-        replica_id=ReplicaId(1),
-        directory_id=DIRECTORY_IDS[0],
-        initial_voters=voter_set(1),
-        files=files,
-    )
-    return files
+    return formatted(directory_id=DIRECTORY_IDS[0], initial_voters=voter_set(1))
 
 
 def opened(files: SimulatedFiles) -> tuple[DataDirectory, LogStore, RecoveredLog]:
@@ -178,9 +170,8 @@ def test_a_directory_remembers_its_initial_voters(voters: VoterSet) -> None:
 # --- the log's --------------------------------------------------------------------------------------------------------
 
 
-def test_stored_voters_come_back_with_their_records() -> None:
+def test_stored_voters_come_back_with_their_records(files: SimulatedFiles) -> None:
     """After a clean stop and after a crash, in full, as an effect has stored them."""
-    files = formatted()
     table = LogTable.open(open_directory(DATA, files=files), [LOG], config=CONFIG)
     table.stores[LOG].store_quorum_state(QuorumState(leader_epoch=Epoch(1)))
     entries = (entry(1, 1, 2), entry(2, 1, 2, 3))
@@ -195,9 +186,8 @@ def test_stored_voters_come_back_with_their_records() -> None:
     assert recovered.voters == entries
 
 
-def test_voters_whose_record_was_lost_are_forgotten_before_another_takes_its_offset() -> None:
+def test_voters_whose_record_was_lost_are_forgotten_before_another_takes_its_offset(files: SimulatedFiles) -> None:
     """The entry at 2 was stored and its record lost; what is appended there later is no voters' record."""
-    files = formatted()
     _, log, _ = opened(files)
     append(log, count=2)
     log.flush()
@@ -213,9 +203,8 @@ def test_voters_whose_record_was_lost_are_forgotten_before_another_takes_its_off
     assert (recovered.log_end_offset, recovered.voters) == (3, (entry(1, 1, 2),))
 
 
-def test_a_log_without_its_file_of_voters_is_refused() -> None:
+def test_a_log_without_its_file_of_voters_is_refused(files: SimulatedFiles) -> None:
     """Without the file the replica would believe in the voters that it was formatted with; nothing is changed."""
-    files = formatted()
     _, log, _ = opened(files)
     append(log)
     log.flush()
@@ -227,9 +216,8 @@ def test_a_log_without_its_file_of_voters_is_refused() -> None:
         files.crash()
 
 
-def test_a_disk_that_lost_its_initial_voters_is_refused() -> None:
+def test_a_disk_that_lost_its_initial_voters_is_refused(files: SimulatedFiles) -> None:
     """It is not taken for one without a vote: a clean stop or none, nothing is changed."""
-    files = formatted()
     directory, log, _ = opened(files)
     append(log)
     close(directory, log)
@@ -244,9 +232,8 @@ def test_a_disk_that_lost_its_initial_voters_is_refused() -> None:
     assert (recovered.log_end_offset, recovered.voters) == (1, ())
 
 
-def test_a_log_whose_file_of_voters_is_damaged_is_refused() -> None:
+def test_a_log_whose_file_of_voters_is_damaged_is_refused(files: SimulatedFiles) -> None:
     """One sentence names the file."""
-    files = formatted()
     opened(files)
     files.crash()
     files.overwrite(STORED, b"{}")
@@ -254,9 +241,8 @@ def test_a_log_whose_file_of_voters_is_damaged_is_refused() -> None:
         opened(files)
 
 
-def test_voters_that_cannot_be_stored_stop_the_log() -> None:
+def test_voters_that_cannot_be_stored_stop_the_log(files: SimulatedFiles) -> None:
     """After a failed write nothing more is done, as with every other file."""
-    files = formatted()
     _, log, _ = opened(files)
     files.fault = failing("fsync", "quorum-voters")
     with pytest.raises(StorageError, match="cannot store the voters of log"):

@@ -14,8 +14,7 @@ from nemesis.faults.load import Load
 from nemesis.history.reader import read_history
 from nemesis.pipeline.local import pair_operations
 from nemesis.workload.append import AppendWorkload
-from nemesis.workload.pace import BEHIND_S_MAX, Pace
-from nemesis.workload.workload import Setup
+from nemesis.workload.workload import BEHIND_S_MAX, Pace, Setup
 from tests.workload.fake_system import NAMES, FakeSystem
 from tests.workload.recording import Recording
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nemesis.cluster.system import ReplicaState
 from nemesis.history.reader import read_replica_events
-from nemesis.workload.sampler import record_states, sample_high_watermarks
+from nemesis.workload.ending import record_states, sample_high_watermarks
 from tests.workload.fake_system import FakeSystem
 from tests.workload.recording import Recording
 

@@ -1,6 +1,8 @@
 """``nemesis soak``: many runs, one table of how they ended, one JSON document, and one exit code.
 
 Owns the options, the rounds, and the sweep's document. All runs are looked at before the first one starts.
+
+How each combination of a sweep fared, as lines of text.
 """
 
 from __future__ import annotations
@@ -16,16 +18,14 @@ import click
 
 from nemesis.ci.cases import undecided
 from nemesis.ci.command import execute
-from nemesis.ci.judged import worst
+from nemesis.ci.judged import VALID, VERDICTS, worst
 from nemesis.ci.telling import tell_ci
 from nemesis.cli.exit import VERDICT_EXITS
 from nemesis.cli.run import SECTIONS as RUN_SECTIONS
 from nemesis.cli.run import plan, run, store_option
 from nemesis.cli.settings import setting_options, settings_given, words_of
-from nemesis.cli.soak.document import SEEDS_MAX, Sweep, SweepError, read_sweep
-from nemesis.cli.soak.matrix import RUNS_MAX, Cell, cells_of, count_of
+from nemesis.cli.soak.document import RUNS_MAX, SEEDS_MAX, Cell, Sweep, SweepError, cells_of, count_of, read_sweep
 from nemesis.cli.soak.play import COUNTED, Play, Played
-from nemesis.cli.soak.table import table_of
 from nemesis.cli.verdicts import junit_option, master_option, write_document
 from replica.cli.help import Command, Sections, example
 
@@ -173,3 +173,36 @@ def _tell(asked: Sweep, played: Sequence[Played], output: Path, junit: Path | No
     click.echo(f"result: {output}")
     tell_ci(cases, junit=junit, name=asked.name)
     return verdict
+
+
+HEADERS = ("combination", *VERDICTS, "acknowledged", "seconds")
+ACKNOWLEDGED = "acked_checked"
+
+
+def table_of(played: Sequence[Played]) -> Iterator[str]:
+    """The table in the order in which the combinations were run, and a paragraph for each run that is not valid."""
+    rows = [HEADERS, *(_row(name, played) for name in dict.fromkeys(one.cell.combination for one in played))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        yield "  ".join(cells)
+    for one in played:
+        if one.case.verdict != VALID:
+            yield from ("", f"{one.case.verdict}: {one.cell.name}", *_indented(one))
+
+
+def _row(combination: str, played: Sequence[Played]) -> tuple[str, ...]:
+    own = [one for one in played if one.cell.combination == combination]
+    verdicts = [one.case.verdict for one in own]
+    acknowledged = sum(one.run.stats.get(ACKNOWLEDGED, 0) for one in own if one.run is not None)
+    counts = (str(verdicts.count(verdict)) for verdict in VERDICTS)
+    return (combination, *counts, str(acknowledged), f"{sum(one.seconds for one in own):.0f}")
+
+
+def _indented(one: Played) -> Iterator[str]:
+    if one.run is None:
+        yield from (f"  {line}" for line in one.error.splitlines())
+        return
+    yield from (f"  {reason}" for reason in (*one.run.reasons, *one.unseen))
+    yield f"  again: {one.run.command}"
+    yield f"  run: {one.run.folder}"

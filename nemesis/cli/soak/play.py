@@ -14,10 +14,9 @@ from typing import Any
 
 from nemesis.ci.cases import Case, case_of, undecided
 from nemesis.ci.command import Execute
-from nemesis.ci.judged import UNKNOWN, VALID, JudgedRun, NotJudgedError
-from nemesis.ci.keeping import make_small
-from nemesis.cli.one_run import LOCALLY, record_and_judge
-from nemesis.cli.soak.matrix import Cell
+from nemesis.ci.judged import UNKNOWN, VALID, JudgedRun, NotJudgedError, make_small
+from nemesis.cli.settings import LOCALLY, record_and_judge
+from nemesis.cli.soak.document import Cell
 
 COUNTED = {
     "leader_elections": "leader elections",

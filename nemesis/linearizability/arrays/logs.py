@@ -11,8 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nemesis.linearizability.arrays.columns import NEVER, NIL, Bools, Columns, Decided, Ending, Function, Ints
-from nemesis.linearizability.arrays.sorting import compressed, numbered, ordering, running_max, starts_of
+from nemesis.linearizability.arrays.columns import (
+    NEVER,
+    NIL,
+    Bools,
+    Columns,
+    Decided,
+    Ending,
+    Function,
+    Ints,
+    compressed,
+    numbered,
+    ordering,
+    running_max,
+    starts_of,
+)
 
 _ENDLESS = NEVER
 """The greatest length that a read which was cut off by its limit can have seen."""

@@ -17,8 +17,21 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nemesis.linearizability.arrays.columns import NEVER, NIL, Bools, Columns, Decided, Ending, Function, Ints
-from nemesis.linearizability.arrays.sorting import compressed, numbered, ordering, running_max, starts_of
+from nemesis.linearizability.arrays.columns import (
+    NEVER,
+    NIL,
+    Bools,
+    Columns,
+    Decided,
+    Ending,
+    Function,
+    Ints,
+    compressed,
+    numbered,
+    ordering,
+    running_max,
+    starts_of,
+)
 
 _T = TypeVar("_T", bound=np.generic)
 _BEFORE_ALL = -1

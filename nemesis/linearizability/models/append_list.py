@@ -23,7 +23,6 @@ class AppendList(Model):
         return ()
 
     def reads_only(self, operation: Operation) -> bool:
-        """True for reads."""
         return operation.f == "read"
 
     def form(self, operation: Operation) -> Form | None:

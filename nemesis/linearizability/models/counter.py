@@ -22,7 +22,6 @@ class Counter(Model):
         return 0
 
     def reads_only(self, operation: Operation) -> bool:
-        """True for reads."""
         return operation.f == "read"
 
     def step(self, state: Value, operation: Operation) -> Value | Refusal:

@@ -23,7 +23,6 @@ class GrowSet(Model):
         return frozenset()
 
     def reads_only(self, operation: Operation) -> bool:
-        """True for reads."""
         return operation.f == "read"
 
     def form(self, operation: Operation) -> Form | None:

@@ -31,7 +31,6 @@ class Log(Model):
         return ()
 
     def reads_only(self, operation: Operation) -> bool:
-        """True for fetches."""
         return operation.f == "fetch"
 
     def form(self, operation: Operation) -> Form | None:

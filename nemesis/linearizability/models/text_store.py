@@ -25,7 +25,6 @@ class TextStore(Model):
         return ""
 
     def reads_only(self, operation: Operation) -> bool:
-        """True for gets."""
         return operation.f == "get"
 
     def form(self, operation: Operation) -> Form | None:

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.formats.edn_text import edn_text
-from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX, NIL, Ending, Function, Ints
+from nemesis.linearizability.arrays.columns import CALL_OPERATIONS_MAX, NIL, Ending, Function, Ints, dense, starts_of
 from nemesis.linearizability.arrays.judge import SEARCH_OPERATIONS_MAX, Judged, cut_from, judge_columns
-from nemesis.linearizability.arrays.sorting import dense, starts_of
 from nemesis.linearizability.judgement import Budget, KeyJudgement
 from nemesis.linearizability.model import Model, ModelError
 from nemesis.linearizability.operations import Operation

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nemesis.linearizability.arrays.columns import Ending
-from nemesis.linearizability.arrays.sorting import starts_of
+from nemesis.linearizability.arrays.columns import Ending, starts_of
 from nemesis.pipeline.corpora.encoding import ints, weights_of
 from nemesis.pipeline.corpora.schemas import JUDGEMENT_ROWS
 from nemesis.verdict import Verdict

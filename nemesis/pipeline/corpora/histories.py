@@ -22,8 +22,7 @@ from nemesis.formats.errors import HistoryError
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.reading import read_history_file
 from nemesis.formats.recognise import Format
-from nemesis.linearizability.fitting import check_fits
-from nemesis.linearizability.model import Model, ModelError
+from nemesis.linearizability.model import Model, ModelError, check_fits
 from nemesis.linearizability.models.key_value import KeyValue
 from nemesis.linearizability.models.text_store import TextStore
 from nemesis.pipeline.corpora.bucket import Task, judge_bucket, judge_sorted

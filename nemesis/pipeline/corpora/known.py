@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import NIL, Bools, Function, Ints
 from nemesis.linearizability.operations import Value
-from nemesis.pipeline.corpora.log_rows import LogRows, Shown
+from nemesis.pipeline.corpora.log_numbers import LogRows, Shown
 
 Reasons = dict[int, str]
 """By row, why an operation cannot be, whatever stands behind."""

@@ -23,8 +23,7 @@ from nemesis.pipeline.corpora.bucket import Task, completed, judge_bucket, malfo
 from nemesis.pipeline.corpora.chain import Judged, Link, Row, unknown
 from nemesis.pipeline.corpora.encoding import columns_of, ints, operations_of
 from nemesis.pipeline.corpora.known import Known, Reasons
-from nemesis.pipeline.corpora.log_numbers import LogNumbers
-from nemesis.pipeline.corpora.log_rows import LogRows
+from nemesis.pipeline.corpora.log_numbers import LogNumbers, LogRows
 from nemesis.verdict import Verdict
 
 RECORDS_MAX = 50_000_000
@@ -57,7 +56,6 @@ class LogLink(Link):
         self._carried: pa.Table | None = None
 
     def window(self, rows: pa.Table) -> Judged | None:
-        """See ``Link``."""
         whole = self._whole(rows.slice(0, rows.num_rows - 1))
         moment, taken = int(ints(rows, "invoked", 0)[-1]), rows.num_rows - 1
         try:
@@ -80,7 +78,6 @@ class LogLink(Link):
         return Judged(row=row, taken=taken, obstacle=self._too_much())
 
     def rest(self, rows: pa.Table) -> Row:
-        """See ``Link``."""
         whole = self._whole(rows)
         try:
             plain = self._plain(whole)

@@ -1,7 +1,7 @@
 """Which objects are judged together, and which are too large for that.
 
 Owns the arithmetic: an object's slot is its number modulo a prime, a bucket is some slots. Buckets are filled so that
-one call can hold any of them; an object with more than ``HOT_OPERATIONS`` is *hot*, and goes through ``windows``. Both
+one call can hold any of them; an object with more than ``HOT_OPERATIONS`` is *hot*, and goes through ``hot``. Both
 engines count rows by slot and ask here. A row weighs one, and one more for each record in it.
 """
 

@@ -61,7 +61,6 @@ class StateLink(Link):
         return self._judged(whole.slice(0, place), carried, moment)
 
     def rest(self, rows: pa.Table) -> Row:
-        """See ``Link``."""
         return self._judged(*self._with_carried(completed(rows)), None).row
 
     def _with_carried(self, rows: pa.Table) -> tuple[pa.Table, int]:
@@ -116,7 +115,6 @@ class WholeLink(Link):
         return None
 
     def rest(self, rows: pa.Table) -> Row:
-        """See ``Link``."""
         row: Row = judge_bucket(rows, self._task).to_pylist()[0]
         return row
 

@@ -4,7 +4,7 @@ Owns the query: a stream over the shards of history and events, each of which is
 micro-batch brings says which topic-partitions have something new; they are judged again over all that there is of them
 by then, by the chain of DataFrame functions that judges the whole run at the end. So the run's folder is the state:
 nothing is kept between micro-batches but the names of shards and of what was told, and a Spark that dies takes nothing
-along. Must give the same rows as ``in_process``.
+along. Must give the same rows as ``follow.InProcessFollower``.
 """
 
 from __future__ import annotations

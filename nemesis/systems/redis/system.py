@@ -116,7 +116,6 @@ class RedisCluster(ForeignSystem):
     # --- looking ------------------------------------------------------------------------------------------------------
 
     async def answers(self, node: int) -> bool:
-        """Whether both answer."""
         return None not in (await self._info(node), await self._watched(node))
 
     async def look(self) -> ClusterState | None:

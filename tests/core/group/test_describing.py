@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -30,17 +30,10 @@ from tests.core.group.cluster import GroupCluster
 from tests.core.harness import stored
 from tests.core.scenarios import commit, lead, reply_of
 from tests.core.test_raft_transfer import transfer
+from tests.machines.test_description import NextCounter
 
 BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
 WORDS = "; start it with the machine, the options and the release that the other replicas of log have"
-
-
-class NextCounter(Counter):
-    """The counter of another release."""
-
-    def traits(self) -> Mapping[str, int]:
-        """A later version."""
-        return {**super().traits(), "version": 2}
 
 
 @dataclass(frozen=True)
@@ -151,9 +144,8 @@ def test_a_log_from_before_is_described_by_its_next_leader() -> None:
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_a_replica_with_another_machine_halts_before_it_applies_or_leads(kind: str) -> None:
+def test_a_replica_with_another_machine_halts_before_it_applies_or_leads(bench: GroupBench, kind: str) -> None:
     """It may be elected, and has then written that it leads: no description, no command."""
-    bench = leading_bench()
     bench.call(add(5))
     bench.commit_all()
     before = entries_of(bench)
@@ -186,9 +178,8 @@ def test_a_replica_with_another_machine_halts_at_its_snapshot(kind: str) -> None
     assert not bench.made(fx.Append)
 
 
-def test_a_client_cannot_describe_the_log_anew() -> None:
+def test_a_client_cannot_describe_the_log_anew(bench: GroupBench) -> None:
     """An entry of that kind that a client has written is refused like any that is malformed."""
-    bench = leading_bench()
     call_id = bench.call(apply(DescribeMachine(machine=OTHERS["version"].make().description)))
     bench.commit_all()
     assert "INVALID_ENTRY" in str(outcome_of(reply_of(bench, call_id)))

@@ -65,9 +65,8 @@ def test_handle_commit_callback_fires_in_candidate_state() -> None:
     assert (bench.role, bench.group.applied_offset, bench.total()) == ("candidate", 4, 5)
 
 
-def test_handle_commit_callback_fires_in_voted_state() -> None:
+def test_handle_commit_callback_fires_in_voted_state(bench: GroupBench) -> None:
     """So it is for one that has voted for another."""
-    bench = leading_bench()
     bench.call(add(5))
     bench.flush_all()
     commit(bench, 1)
@@ -98,9 +97,8 @@ def test_a_resigned_leader_is_not_announced_again() -> None:
     assert refused(bench).not_appended
 
 
-def test_a_lost_leadership_leaves_open_what_waits() -> None:
+def test_a_lost_leadership_leaves_open_what_waits(bench: GroupBench) -> None:
     """A command that is appended and not applied when the leadership ends may be applied, or may not."""
-    bench = leading_bench()
     call_id = bench.call(add(5))
     follow(bench, 1, 7)
     response = reply_of(bench, call_id)
@@ -142,9 +140,8 @@ def test_writing_puts_the_tick_off() -> None:
     assert bench.disk.end == 4
 
 
-def test_log_time_begins_where_the_last_leader_left_it() -> None:
+def test_log_time_begins_where_the_last_leader_left_it(bench: GroupBench) -> None:
     """A new leader's stamps go on from the log time that it has applied, whatever its clock says."""
-    bench = leading_bench()
     bench.elapse(700)
     bench.call(add(1))
     bench.commit_all()

@@ -20,6 +20,7 @@ from replica.machines import (
 from replica.machines.counter import Counter
 from tests.core.group.bench import (
     GROUP,
+    GroupBench,
     add,
     apply,
     hosting,
@@ -31,9 +32,8 @@ from tests.core.harness import CLUSTER, LOG
 from tests.core.scenarios import commit, produce, reply_of
 
 
-def test_entries_are_one_batch_and_are_answered_in_order() -> None:
+def test_entries_are_one_batch_and_are_answered_in_order(bench: GroupBench) -> None:
     """Entries of one request stand together, and their outcomes come in their order, with where the first stands."""
-    bench = leading_bench()
     call_id = bench.call(add(1, 2, 3))
     bench.commit_all()
     response = reply_of(bench, call_id)
@@ -42,9 +42,8 @@ def test_entries_are_one_batch_and_are_answered_in_order() -> None:
     assert (len(bench.disk.batches), bench.disk.end) == (4, 6)
 
 
-def test_an_answer_waits_until_its_entries_are_applied() -> None:
+def test_an_answer_waits_until_its_entries_are_applied(bench: GroupBench) -> None:
     """Neither the append, nor the flush, nor the commit answers: only the machine knows the outcome."""
-    bench = leading_bench()
     call_id = bench.call(add(1))
     assert call_id in bench.open_calls
     bench.flush_all()
@@ -55,17 +54,15 @@ def test_an_answer_waits_until_its_entries_are_applied() -> None:
     assert replies_of(reply_of(bench, call_id)) == [b"1"]
 
 
-def test_each_request_gets_its_own_outcomes() -> None:
+def test_each_request_gets_its_own_outcomes(bench: GroupBench) -> None:
     """Requests that are committed together are answered each for itself."""
-    bench = leading_bench()
     calls = [bench.call(add(10**n)) for n in range(4)]
     bench.commit_all()
     assert [replies_of(reply_of(bench, call_id)) for call_id in calls] == [[b"1"], [b"11"], [b"111"], [b"1111"]]
 
 
-def test_an_entry_that_the_machine_refuses_is_answered_with_that() -> None:
+def test_an_entry_that_the_machine_refuses_is_answered_with_that(bench: GroupBench) -> None:
     """A command that is not understood is an outcome like any other: appended, and applied by nobody."""
-    bench = leading_bench()
     call_id = bench.call(apply(PlainCommand(command=b"two")))
     bench.commit_all()
     assert "INVALID_COMMAND" in str(outcome_of(reply_of(bench, call_id)))
@@ -105,9 +102,8 @@ def test_pending_applies_are_bounded() -> None:
     assert bench.call(add(1)) in bench.open_calls
 
 
-def test_a_request_of_this_cluster_is_taken() -> None:
+def test_a_request_of_this_cluster_is_taken(bench: GroupBench) -> None:
     """Who names the right cluster is not refused."""
-    bench = leading_bench()
     assert bench.call(apply(OpenSession(ttl_ms=5000), cluster_id=CLUSTER)) in bench.open_calls
 
 
@@ -149,9 +145,8 @@ def test_an_answer_that_is_too_large_says_that_all_were_applied() -> None:
     assert bench.group.applied_offset == 8
 
 
-def test_a_retried_session_command_is_applied_once() -> None:
+def test_a_retried_session_command_is_applied_once(bench: GroupBench) -> None:
     """The second copy, in a request of its own, is answered with the first reply."""
-    bench = leading_bench()
     call_id = bench.call(apply(OpenSession(ttl_ms=60_000)))
     bench.commit_all()
     opened = outcome_of(reply_of(bench, call_id))
@@ -184,9 +179,8 @@ def test_a_machine_that_fails_halts_its_replica() -> None:
     assert bench.replica.halted == bench.halted
 
 
-def test_only_the_group_writes_into_its_log() -> None:
+def test_only_the_group_writes_into_its_log(bench: GroupBench) -> None:
     """A Produce to the log of a group is refused, and not appended."""
-    bench = leading_bench()
     response: Any = bench.answer(produce())
     assert (response.error, response.not_appended, bench.disk.end) == (ErrorCode.INVALID_REQUEST, True, 3)
 

@@ -37,9 +37,8 @@ def error_of(bench: GroupBench, request: m.QueryRequest | m.ReadIndexRequest) ->
     return ErrorCode(response.error)
 
 
-def test_one_round_is_out_however_many_time_out() -> None:
+def test_one_round_is_out_however_many_time_out(bench: GroupBench) -> None:
     """Questions that time out without an echo begin no round beside the one that is out; one that waits has it."""
-    bench = leading_bench()
     patient = bench.call(ask(timeout_ms=1500))
     bench.call(add(7))
     bench.flush_all()
@@ -139,9 +138,8 @@ def test_a_follower_passes_on_that_its_leader_has_no_place() -> None:
     assert reply_of(bench, call_id).error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def test_a_part_of_a_batch_that_is_committed_halts_the_replica() -> None:
+def test_a_part_of_a_batch_that_is_committed_halts_the_replica(bench: GroupBench) -> None:
     """Nothing whole can be read there, and asking again would never end."""
-    bench = leading_bench()
     bench.call(add(1, 2, 3))
     bench.flush_all()
     commit(bench, 1)

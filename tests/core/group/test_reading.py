@@ -69,9 +69,8 @@ def test_a_linearizable_question_waits_for_the_echo_of_its_round() -> None:
     assert (answer_of(bench, call_id), response.error, response.applied_offset) == (b"7", ErrorCode.NONE, 4)
 
 
-def test_an_earlier_echo_does_not_count_for_a_later_question() -> None:
+def test_an_earlier_echo_does_not_count_for_a_later_question(bench: GroupBench) -> None:
     """A fetch that was sent before the second question echoes the first round, and confirms only that."""
-    bench = leading_bench()
     first, second = bench.call(ask()), bench.call(ask())
     bench.echo(1)
     assert first not in bench.open_calls
@@ -80,9 +79,8 @@ def test_an_earlier_echo_does_not_count_for_a_later_question() -> None:
     assert second not in bench.open_calls
 
 
-def test_a_parked_fetch_of_a_voter_is_completed_by_a_question() -> None:
+def test_a_parked_fetch_of_a_voter_is_completed_by_a_question(bench: GroupBench) -> None:
     """A voter hears of the round at once, not when its fetch runs out; an observer's fetch stays where it is."""
-    bench = leading_bench()
     parked = bench.call(fetch(3, 6, 6, replica=1, wait_ms=400, high_watermark=Offset(3)))
     observer = bench.call(fetch(3, 6, 6, replica=9, wait_ms=400, high_watermark=Offset(3)))
     assert {parked, observer} <= bench.open_calls
@@ -91,9 +89,8 @@ def test_a_parked_fetch_of_a_voter_is_completed_by_a_question() -> None:
     assert observer in bench.open_calls
 
 
-def test_questions_of_one_step_share_one_round() -> None:
+def test_questions_of_one_step_share_one_round(bench: GroupBench) -> None:
     """What has come before the group settles is confirmed by one round, and answered by one echo."""
-    bench = leading_bench()
     for number in range(3):
         bench.group.on_request(CallId(1000 + number), ask(), bench.now_ms)
     bench.calls |= {CallId(1000 + number) for number in range(3)}
@@ -103,9 +100,8 @@ def test_questions_of_one_step_share_one_round() -> None:
     assert {answer_of(bench, call_id) for call_id in (CallId(1000), CallId(1001), CallId(1002), last)} == {b"0"}
 
 
-def test_questions_that_come_while_a_round_is_out_share_the_next() -> None:
+def test_questions_that_come_while_a_round_is_out_share_the_next(bench: GroupBench) -> None:
     """The round that is out began before them and proves nothing for them; when it is confirmed, theirs begins."""
-    bench = leading_bench()
     first, *later = [bench.call(ask()) for _ in range(5)]
     assert round_of(bench) == 1
     bench.echo(1)
@@ -115,9 +111,8 @@ def test_questions_that_come_while_a_round_is_out_share_the_next() -> None:
     assert not bench.open_calls & set(later)
 
 
-def test_each_round_has_its_own_read_index() -> None:
+def test_each_round_has_its_own_read_index(bench: GroupBench) -> None:
     """The earlier question waits for less than the later ones."""
-    bench = leading_bench()
     first = bench.call(read_index())
     bench.call(add(7))
     bench.flush_all()
@@ -141,9 +136,8 @@ def test_a_question_waits_until_its_read_index_is_applied() -> None:
     assert answer_of(bench, call_id) == b"7"
 
 
-def test_what_is_written_after_the_round_began_is_not_waited_for() -> None:
+def test_what_is_written_after_the_round_began_is_not_waited_for(bench: GroupBench) -> None:
     """The read index is the high watermark of the beginning."""
-    bench = leading_bench()
     call_id = bench.call(ask())
     bench.call(add(7))
     bench.echo(1)
@@ -156,9 +150,8 @@ def test_a_quorum_of_one_confirms_at_once() -> None:
     assert answer_of(bench, bench.call(ask())) == b"0"
 
 
-def test_a_stale_question_is_answered_at_once() -> None:
+def test_a_stale_question_is_answered_at_once(bench: GroupBench) -> None:
     """Whatever has been applied here, in whatever role, is the answer."""
-    bench = leading_bench()
     bench.call(add(7))
     bench.commit_all()
     follow(bench, 1, 9)
@@ -166,27 +159,24 @@ def test_a_stale_question_is_answered_at_once() -> None:
     assert round_of(leading_bench()) == 0
 
 
-def test_a_lease_is_linearizable() -> None:
+def test_a_lease_is_linearizable(bench: GroupBench) -> None:
     """Without a leader that has one, who asks for a lease waits for a round."""
-    bench = leading_bench()
     call_id = bench.call(ask(consistency=m.Consistency.LEASE))
     assert call_id in bench.open_calls
     bench.echo(1)
     assert answer_of(bench, call_id) == b"0"
 
 
-def test_an_epoch_change_fails_waiting_questions() -> None:
+def test_an_epoch_change_fails_waiting_questions(bench: GroupBench) -> None:
     """Without a read index a question is refused when the leadership changes; it may be put again."""
-    bench = leading_bench()
     call_id = bench.call(ask())
     follow(bench, 1, 7)
     response = reply_of(bench, call_id)
     assert (response.error, response.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader(1, 7))
 
 
-def test_rounds_end_with_their_leadership() -> None:
+def test_rounds_end_with_their_leadership(bench: GroupBench) -> None:
     """Who leads again begins with the first round, and waits for none of those that nobody echoed before."""
-    bench = leading_bench()
     for _ in range(3):
         bench.call(ask())
     bench.step(ev.ResignRequested())
@@ -199,9 +189,8 @@ def test_rounds_end_with_their_leadership() -> None:
     assert answer_of(bench, call_id) == b"0"
 
 
-def test_a_question_that_has_its_read_index_outlives_the_epoch() -> None:
+def test_a_question_that_has_its_read_index_outlives_the_epoch(bench: GroupBench) -> None:
     """What is committed stays so: only the applying is waited for, whoever leads."""
-    bench = leading_bench()
     bench.call(add(7))
     bench.flush_all()
     commit(bench, 1)
@@ -225,9 +214,8 @@ def test_a_new_leader_lets_questions_wait() -> None:
     assert call_id not in bench.open_calls
 
 
-def test_another_replica_learns_the_read_index() -> None:
+def test_another_replica_learns_the_read_index(bench: GroupBench) -> None:
     """The leader answers it as soon as the round is confirmed, before its own machine is there."""
-    bench = leading_bench()
     bench.call(add(7))
     bench.flush_all()
     commit(bench, 1)
@@ -247,24 +235,23 @@ def test_another_replica_learns_the_read_index() -> None:
     ],
     ids=["older", "newer", "cluster"],
 )
-def test_a_replica_of_another_epoch_is_refused(request_: m.ReadIndexRequest, error: ErrorCode) -> None:
+def test_a_replica_of_another_epoch_is_refused(
+    bench: GroupBench, request_: m.ReadIndexRequest, error: ErrorCode
+) -> None:
     """Who asks in an earlier or a later epoch learns that, and begins no round."""
-    bench = leading_bench()
     response: Any = bench.answer(request_)
     assert (response.error, response.current_leader, round_of(bench)) == (error, leader(0, 6), 0)
 
 
-def test_a_follower_knows_no_read_index() -> None:
+def test_a_follower_knows_no_read_index(bench: GroupBench) -> None:
     """Only the leader of the epoch says how far to have applied."""
-    bench = leading_bench()
     follow(bench, 1, 7)
     response: Any = bench.answer(read_index(7))
     assert response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_read_index_that_nobody_waits_for_is_given_up() -> None:
+def test_a_read_index_that_nobody_waits_for_is_given_up(bench: GroupBench) -> None:
     """After the request timeout it is answered that time is up."""
-    bench = leading_bench()
     call_id = bench.call(read_index())
     bench.elapse(bench.config.quorum.request_timeout_ms)
     assert reply_of(bench, call_id).error is ErrorCode.REQUEST_TIMED_OUT
@@ -365,9 +352,8 @@ def test_an_answer_of_an_earlier_leadership_is_late() -> None:
 # --- waiting for something new, and limits --------------------------------------------------------------------------
 
 
-def test_a_question_waits_for_something_new() -> None:
+def test_a_question_waits_for_something_new(bench: GroupBench) -> None:
     """With ``after_offset`` it is answered when that offset is applied, and not before."""
-    bench = leading_bench()
     call_id = bench.call(ask(consistency=STALE, after_offset=Offset(3)))
     assert call_id in bench.open_calls
     bench.call(add(7))
@@ -375,9 +361,8 @@ def test_a_question_waits_for_something_new() -> None:
     assert (answer_of(bench, call_id), reply_of(bench, call_id).applied_offset) == (b"7", 4)
 
 
-def test_a_question_that_waits_in_vain_is_answered_with_what_there_is() -> None:
+def test_a_question_that_waits_in_vain_is_answered_with_what_there_is(bench: GroupBench) -> None:
     """When its time is up, nothing new is an answer too."""
-    bench = leading_bench()
     call_id = bench.call(ask(consistency=STALE, after_offset=Offset(3), timeout_ms=300))
     bench.elapse(299)
     assert call_id in bench.open_calls
@@ -385,9 +370,8 @@ def test_a_question_that_waits_in_vain_is_answered_with_what_there_is() -> None:
     assert (answer_of(bench, call_id), reply_of(bench, call_id).applied_offset) == (b"0", 3)
 
 
-def test_a_linearizable_question_that_is_not_confirmed_in_time_is_not_answered() -> None:
+def test_a_linearizable_question_that_is_not_confirmed_in_time_is_not_answered(bench: GroupBench) -> None:
     """Waiting for something new does not make old state an answer."""
-    bench = leading_bench()
     call_id = bench.call(ask(after_offset=Offset(3), timeout_ms=300))
     bench.elapse(300)
     assert reply_of(bench, call_id).error is ErrorCode.REQUEST_TIMED_OUT
@@ -425,16 +409,16 @@ def test_an_answer_is_bounded() -> None:
     ],
     ids=["offset", "cluster"],
 )
-def test_a_question_that_makes_no_sense_is_refused(request_: m.QueryRequest, error: ErrorCode) -> None:
+def test_a_question_that_makes_no_sense_is_refused(
+    bench: GroupBench, request_: m.QueryRequest, error: ErrorCode
+) -> None:
     """It begins nothing."""
-    bench = leading_bench()
     response: Any = bench.answer(request_)
     assert (response.error, round_of(bench)) == (error, 0)
 
 
-def test_a_question_that_the_machine_does_not_understand_is_refused_by_it() -> None:
+def test_a_question_that_the_machine_does_not_understand_is_refused_by_it(bench: GroupBench) -> None:
     """That is an outcome, and no error of the group."""
-    bench = leading_bench()
     outcome = outcome_of(bench.answer(ask(consistency=STALE, requests=(b"?",))))
     assert isinstance(outcome, Refused)
     assert outcome.refusal is Refusal.INVALID_COMMAND
@@ -467,9 +451,8 @@ def test_a_restarted_follower_echoes_none() -> None:
     assert pending_fetch(bench).read_round == 0
 
 
-def test_questions_of_one_request_are_answered_of_one_state() -> None:
+def test_questions_of_one_request_are_answered_of_one_state(bench: GroupBench) -> None:
     """Each has an outcome of its own, in their order."""
-    bench = leading_bench()
     call_id = bench.call(ask(requests=(b"", b"?")))
     bench.echo(1)
     total, refused = map(decode_outcome, reply_of(bench, call_id).outcomes)

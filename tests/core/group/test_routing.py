@@ -22,7 +22,7 @@ from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.machines import AppliedLog
 from replica.machines.counter import Counter
 from replica.records import RecordBatch
-from tests.core.group.bench import STALE, add, ask, counting, leading_bench, outcome_of, replies_of
+from tests.core.group.bench import STALE, GroupBench, add, ask, counting, leading_bench, outcome_of, replies_of
 from tests.core.harness import CLUSTER, LOG, disk_id, voters_of
 from tests.core.scenarios import reply_of
 
@@ -136,9 +136,8 @@ def test_a_topic_may_not_have_the_name_of_a_group() -> None:
     assert alone.answer(m.CreateTopicRequest(name="third")).error is not ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_leader_that_has_to_resign_takes_no_command() -> None:
+def test_a_leader_that_has_to_resign_takes_no_command(bench: GroupBench) -> None:
     """After a long pause the command comes first: the log does what is due by then, and the command is not appended."""
-    bench = leading_bench()
     end = bench.disk.end
     bench.now_ms += bench.config.quorum.check_quorum_timeout_ms
     response = bench.answer(add(1))
@@ -147,18 +146,16 @@ def test_a_leader_that_has_to_resign_takes_no_command() -> None:
     assert (bench.role, bench.disk.end) == ("resigned", end)
 
 
-def test_a_group_needs_a_log_of_a_quorum() -> None:
+def test_a_group_needs_a_log_of_a_quorum(bench: GroupBench) -> None:
     """To host one on anything else is our own mistake."""
-    bench = leading_bench()
     with pytest.raises(AssertionError, match="no log that is kept by a quorum"):
         Replica(
             config=bench.config, logs={LOG: EMPTY}, random=Random(0), groups={TopicPartition("other", 0): counting()}
         )
 
 
-def test_nothing_is_answered_after_a_halt() -> None:
+def test_nothing_is_answered_after_a_halt(bench: GroupBench) -> None:
     """A replica whose storage has failed hosts nothing any more."""
-    bench = leading_bench()
     bench.step(ev.StorageFailed(reason="worn out"))
     call_id = bench.call(ask(consistency=STALE))
     assert (bench.halted, call_id in bench.open_calls) == ("worn out", True)

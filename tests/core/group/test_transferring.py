@@ -9,7 +9,7 @@ import pytest
 from replica.core import messages as m
 from replica.core.config import GroupConfig
 from replica.errors import ErrorCode
-from tests.core.group.bench import LEASE, add, ask, leading_bench, replies_of
+from tests.core.group.bench import LEASE, GroupBench, add, ask, leading_bench, replies_of
 from tests.core.group.cluster import GroupCluster
 from tests.core.scenarios import commit, reply_of
 from tests.core.test_raft_transfer import transfer
@@ -39,9 +39,8 @@ def test_no_tick_is_written_during_a_transfer() -> None:
     assert bench.log.log.log_end_offset > end
 
 
-def test_a_transfer_leaves_no_command_open() -> None:
+def test_a_transfer_leaves_no_command_open(bench: GroupBench) -> None:
     """What is committed is applied, and answered, before the leader resigns."""
-    bench = leading_bench()
     command = bench.call(add(5))
     bench.flush_all()
     handing_over = bench.call(transfer(1))
@@ -94,9 +93,8 @@ def test_a_transfer_to_a_replica_that_is_down_comes_to_nothing() -> None:
     assert replies_of(cluster.answer(old, add(1))) == [b"1"]
 
 
-def test_commit_is_all_that_a_transfer_needs() -> None:
+def test_commit_is_all_that_a_transfer_needs(bench: GroupBench) -> None:
     """A replica that applies nothing any more can be handed to all the same."""
-    bench = leading_bench()
     bench.call(transfer(1))
     commit(bench, 1)
     assert bench.role == "leader", "it has not heard of the transfer"

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nemesis.formats.edn_writer import write_edn
 from nemesis.formats.errors import HistoryError
-from nemesis.formats.kafka_edn import kafka_events
+from nemesis.formats.kafka_edn import kafka_events, write_edn
 from nemesis.formats.reading import read_history_file
 from nemesis.formats.recognise import Format
 from nemesis.linearizability.judgement import Budget
