@@ -154,6 +154,8 @@ class ClusterCensus(Observer):
             self._rare[Rare.LEADER_EPOCH_MISSED] += registration.leader_epoch > known.leader_epoch + 1
 
     def _compare(self, before: MetadataImage, after: MetadataImage) -> None:
+        self._rare[Rare.SETTING_CHANGED] += before.configs != after.configs
+        self._rare[Rare.LEVEL_RAISED] += before.level != after.level
         if before.brokers is not after.brokers:
             for broker in after.brokers.values():
                 was = before.brokers.get(broker.broker_id)
@@ -162,6 +164,10 @@ class ClusterCensus(Observer):
                     stops = broker.in_controlled_shutdown and not was.in_controlled_shutdown
                     self._rare[Rare.CONTROLLED_SHUTDOWN] += stops
         if before.topics is not after.topics:
+            was_set = {topic.topic_id: topic.configs for topic in before.topics.values()}
+            self._rare[Rare.TOPIC_SETTING_CHANGED] += any(
+                topic.configs != was_set.get(topic.topic_id, topic.configs) for topic in after.topics.values()
+            )
             for log, registration in after.partitions():
                 known = before.partition(log)
                 if known is not None and known is not registration:

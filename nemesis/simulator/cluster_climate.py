@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replica.core.config import BrokerConfig, ControllerConfig, LogFlush, MetadataConfig
+from replica.core.metadata.levels import FIRST_LEVEL, NEWEST_LEVEL
 from replica.ids import TopicPartition
 
 
@@ -26,9 +27,12 @@ class ClusterClimate:
     (``disk_losses``) a broker is out of service for a while, most times to come back with an empty disk, and who votes
     changes; so many times a minute (``reassignments``) somebody moves a partition, or gives a move another target, or
     cancels it. A ``passing_topic`` beside the others is created and deleted, again and again. So many times a minute
-    (``rot``) a cold batch of a partition rots on one disk, (``setting_changes``) somebody changes what brokers go by
-    while they run (such a cluster begins at the newest feature level), and (``directory_losses``) the disk of one of
-    two log directories fails on a broker, which is restarted with it as it was, or with an empty one in its place.
+    (``rot``) a cold batch of a partition rots on one disk, (``setting_changes``) somebody changes what brokers and
+    topics go by while they run, (``upgrades``) a replica of an older release is restarted with the newer one, which
+    knows a higher feature level, and (``directory_losses``) the disk of one of two log directories fails on a broker,
+    which is restarted with it as it was, or with an empty one in its place; with ``only_copies_fail`` also one that
+    holds the only copy of something, which then comes back as it was. Where settings change and nothing is
+    upgraded, the cluster begins at the newest feature level.
     The rest are the settings of brokers and controllers, with Kafka's names.
     """
 
@@ -62,8 +66,10 @@ class ClusterClimate:
     reassignments: float = 0.0
     rot: float = 0.0
     directory_losses: float = 0.0
+    only_copies_fail: bool = False
     passing_topic: bool = False
     setting_changes: float = 0.0
+    upgrades: float = 0.0
     metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
     metadata_log_max_snapshot_interval_ms: int = 3_600_000
 
@@ -85,6 +91,11 @@ class ClusterClimate:
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
         """All partitions of all topics."""
         return tuple(TopicPartition(name, number) for name in self.names for number in range(self.partitions))
+
+    @property
+    def initial_level(self) -> int:
+        """The feature level at which the cluster begins."""
+        return NEWEST_LEVEL if self.setting_changes and not self.upgrades else FIRST_LEVEL
 
     @property
     def broker_config(self) -> BrokerConfig:

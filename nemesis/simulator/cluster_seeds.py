@@ -52,6 +52,12 @@ PASSING_TOPIC_SHARE = 0.15
 ROT_SHARE = 0.15
 FAILING_DIRECTORIES_SHARE = 0.15
 """How many of the climates in which nothing else takes records have logs that rot."""
+SETTING_CHANGES_SHARE = 0.1
+"""How many climates have settings of brokers and topics that change; ``seeds`` draws it, and what follows."""
+UPGRADES_SHARE = 0.1
+"""How many climates have replicas of two releases, of which the older ones are upgraded."""
+UPGRADED_SETTING_CHANGES = 20.0
+"""How many settings change there at least, a minute: they are refused until the feature level is raised."""
 ROT_RATE = 40.0
 """How much is written there at least, in operations a second."""
 FORGETTING_SHARE = 0.4
@@ -147,6 +153,19 @@ def with_failing_directories(climate: Climate, *, a_minute: float) -> Climate:
     weather = tuple(kind for kind in climate.weather if kind not in {DamageDisk, FailDisk})
     cluster = replace(climate.cluster, directory_losses=a_minute, rot=0.0, disk_losses=0.0)
     return replace(climate, weather=weather, cluster=cluster)
+
+
+def with_setting_changes(climate: Climate, *, a_minute: float) -> Climate:
+    """The same climate where settings of brokers and topics change so often."""
+    assert climate.cluster is not None, climate
+    return replace(climate, cluster=replace(climate.cluster, setting_changes=a_minute))
+
+
+def with_upgrades(climate: Climate, *, a_minute: float) -> Climate:
+    """The same climate where replicas begin with two releases, of which so many are upgraded, and settings change."""
+    assert climate.cluster is not None, climate
+    changes = climate.cluster.setting_changes or UPGRADED_SETTING_CHANGES
+    return replace(climate, cluster=replace(climate.cluster, upgrades=a_minute, setting_changes=changes))
 
 
 def _maybe_with_rot(climate: Climate, dice: Random) -> Climate:

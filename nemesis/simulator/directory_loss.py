@@ -40,6 +40,7 @@ class DirectoryLoss:
         assert cluster.directory_losses > 0, cluster
         self._world = world
         self._pause_ms = int(MINUTE_MS / cluster.directory_losses)
+        self._only_copies_fail = cluster.only_copies_fail
         self._record = record
         self._dice = dice
         self._partitions = partitions
@@ -62,7 +63,10 @@ class DirectoryLoss:
 
     def _fail(self) -> None:
         places = [
-            (node, path) for node in self._world.up() for path in node.disk.log_dirs if self._can_do_without(node, path)
+            (node, path)
+            for node in self._world.up()
+            for path in node.disk.log_dirs
+            if self._only_copies_fail or self._can_do_without(node, path)
         ]
         if self._is_stopped or not places:
             self.start()

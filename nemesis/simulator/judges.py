@@ -63,7 +63,7 @@ def judges_of(world: World) -> list[Observer]:
         may_forget=climate.may_forget,
         may_be_unclean=climate.cluster.unclean_leader_election_enable,
     )
-    metadata = MetadataInvariants()
+    metadata = MetadataInvariants(world.newest_levels)
     reassignments = ReassignmentInvariants()
 
     def on_metadata(batch: RecordBatch) -> None:

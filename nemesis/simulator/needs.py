@@ -16,11 +16,14 @@ from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.timekeeping import StopClock
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.cluster_seeds import (
+    with_failing_directories,
     with_forgetting,
     with_reassignments,
     with_replaced_disks,
     with_retention,
     with_rot,
+    with_setting_changes,
+    with_upgrades,
 )
 from nemesis.simulator.common_seeds import with_lying_disks
 from nemesis.simulator.group_climate import GroupClimate
@@ -164,6 +167,58 @@ def _with_reassignments(climate: Climate) -> Climate:
     assert climate.cluster is not None, climate
     cluster = replace(climate.cluster, unclean_leader_election_enable=False)
     return with_reassignments(replace(climate, cluster=cluster), a_minute=20.0)
+
+
+def _with_failing_directories(climate: Climate) -> Climate:
+    """Every other second a log directory fails, whoever else has what is there, and it is known who may have it all."""
+    assert climate.cluster is not None, climate
+    cluster = replace(
+        climate.cluster, fsync=True, elr_enable=True, unclean_leader_election_enable=False, only_copies_fail=True
+    )
+    return with_failing_directories(replace(climate, cluster=cluster), a_minute=30.0)
+
+
+def _with_setting_changes(climate: Climate) -> Climate:
+    """Several settings change in a second, one replica in sync may be enough, and leaders hear late of what is enough.
+
+    Followers stand still for long enough to leave the ISR, and not so long that the controller takes them out of it.
+    """
+    assert climate.cluster is not None, climate
+    cluster = replace(
+        climate.cluster,
+        topics=1,
+        partitions=2,
+        min_insync_replicas=1,
+        fsync=True,
+        unclean_leader_election_enable=False,
+        elr_enable=True,
+        weak_acks=0.0,
+        replica_fetch_wait_max_ms=100,
+        replica_socket_timeout_ms=300,
+        replica_lag_time_max_ms=500,
+        broker_heartbeat_interval_ms=500,
+        broker_session_timeout_ms=3000,
+        controller_request_timeout_ms=500,
+    )
+    climate = replace(
+        climate,
+        weather=(Pause, Kill, Partition, DelayMetadata),
+        calm_ms=(100, 1000),
+        fault_ms=(500, 2500),
+        overlap=0.6,
+        rate=30.0,
+        appends=0.9,
+        fetch_timeout_ms=6000,
+        fetch_max_wait_ms=500,
+        fetch_max_bytes=1 << 20,
+        cluster=cluster,
+    )
+    return with_setting_changes(climate, a_minute=2000.0)
+
+
+def _with_upgrades(climate: Climate) -> Climate:
+    """Replicas are upgraded one by one all the hostile time, and settings are asked for all the while."""
+    return with_upgrades(with_setting_changes(climate, a_minute=60.0), a_minute=6.0)
 
 
 def _with_old_fetches(climate: Climate) -> Climate:
@@ -365,5 +420,8 @@ _CHANGES: Mapping[Need, Callable[[Climate], Climate]] = MappingProxyType(
         Need.CHANGES_CUT_OFF: _with_changes_cut_off,
         Need.CHANGES_AT_ONCE: _with_changes_at_once,
         Need.REASSIGNMENTS: _with_reassignments,
+        Need.FAILING_DIRECTORIES: _with_failing_directories,
+        Need.SETTING_CHANGES: _with_setting_changes,
+        Need.UPGRADES: _with_upgrades,
     }
 )

@@ -65,6 +65,11 @@ class Rare(StrEnum):
     COUNTED_ON_DISK_REPLACED = "counted-on-disk-replaced", WorldKind.CLUSTER
     LAST_COUNTED_ON_DISK_REPLACED = "last-counted-on-disk-replaced", WorldKind.CLUSTER
     PARTITION_WAITED_FOR_OPERATOR = "partition-waited-for-operator", WorldKind.CLUSTER
+    # Settings and the feature level.
+    SETTING_CHANGED = "setting-changed", WorldKind.CLUSTER
+    TOPIC_SETTING_CHANGED = "topic-setting-changed", WorldKind.CLUSTER
+    LEVEL_REFUSED = "level-refused", WorldKind.CLUSTER
+    LEVEL_RAISED = "level-raised", WorldKind.CLUSTER
     # Snapshots of the metadata.
     METADATA_SNAPSHOT_STORED = "metadata-snapshot-stored", WorldKind.CLUSTER
     METADATA_SNAPSHOT_INSTALLED = "metadata-snapshot-installed", WorldKind.CLUSTER

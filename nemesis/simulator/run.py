@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from types import MappingProxyType
 
 from nemesis.checks.schemas import Severity
 from nemesis.checks.verdict import RunCounts, decide
@@ -28,20 +27,11 @@ from nemesis.simulator.census import Census, GroupCensus, MetadataCensus, VoterC
 from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import QUICK_LANE_MS, Climate
 from nemesis.simulator.cluster_census import ClusterCensus
-from nemesis.simulator.cluster_seeds import draw_cluster_climate
-from nemesis.simulator.common_seeds import (
-    REFUSALS_SHARE,
-    SLOW_LANES_SHARE,
-    draw_climate,
-    with_refusals,
-    with_slow_lanes,
-)
 from nemesis.simulator.directory_loss import DirectoryLoss
 from nemesis.simulator.disk_loss import DiskLoss
 from nemesis.simulator.faults import draw_schedule
 from nemesis.simulator.group_clients import GroupClients
 from nemesis.simulator.group_invariants import GroupInvariants
-from nemesis.simulator.group_seeds import draw_group_climate
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.judges import books_of, judge_record, judges_of
 from nemesis.simulator.needs import with_needs
@@ -57,10 +47,14 @@ from nemesis.simulator.reassigner import Reassigner
 from nemesis.simulator.record import Record, log_rows
 from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
 from nemesis.simulator.refusals import RefusalInvariants, Refusals
+from nemesis.simulator.rolling_upgrade import RollingUpgrade
 from nemesis.simulator.rot import Rot
+from nemesis.simulator.seeds import climate_of
 from nemesis.simulator.session import PRODUCE_TIMEOUT_MS
+from nemesis.simulator.setting_changer import SettingChanger
 from nemesis.simulator.violations import BrokenInvariantError, Violation
 from nemesis.simulator.voter_administrator import VoterAdministrator, voter_changes_of
+from nemesis.simulator.voter_book import VoterBook
 from nemesis.simulator.world import Observer, World
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.worlds import WorldKind
@@ -136,24 +130,8 @@ def resolved(options: SimOptions) -> SimOptions:
     return replace(options, world=climate.world, climate=climate, schedule=schedule)
 
 
-DRAWN: Mapping[WorldKind, Callable[[Random], Climate]] = MappingProxyType(
-    {
-        WorldKind.QUORUM: draw_climate,
-        WorldKind.CLUSTER: draw_cluster_climate,
-        WorldKind.GROUP: draw_group_climate,
-    }
-)
-"""How the climate of a seed is drawn, for each kind of world."""
-
-
 def _climate(options: SimOptions) -> Climate:
-    climate = DRAWN[options.world](Random(f"{options.seed} climate"))
-    dice = Random(f"{options.seed} lanes")
-    if dice.random() < SLOW_LANES_SHARE:
-        climate = with_slow_lanes(climate, dice)
-    dice = Random(f"{options.seed} refusals")
-    if dice.random() < REFUSALS_SHARE:
-        climate = with_refusals(climate, dice)
+    climate = climate_of(options.seed, options.world)
     return climate if options.variant is None else with_needs(climate, BUILT[options.variant].needs)
 
 
@@ -190,6 +168,20 @@ def _reassigner_of(world: World, record: Record, seed: int) -> Reassigner | None
     return Reassigner(world, cluster, record, Random(f"{seed} reassignments"))
 
 
+def _setting_changer_of(world: World, seed: int) -> SettingChanger | None:
+    cluster = world.climate.cluster
+    if cluster is None or not cluster.setting_changes:
+        return None
+    return SettingChanger(world, cluster, Random(f"{seed} setting changes"))
+
+
+def _upgrade_of(world: World, record: Record, seed: int) -> RollingUpgrade | None:
+    cluster = world.climate.cluster
+    if cluster is None or not cluster.upgrades:
+        return None
+    return RollingUpgrade(world, cluster, record, Random(f"{seed} rolling upgrade"))
+
+
 class _Simulation:
     def __init__(self, options: SimOptions, observers: Sequence[Observer]) -> None:
         assert options.climate is not None, options
@@ -220,21 +212,12 @@ class _Simulation:
             world.observers += [ClusterCensus(self.record), MetadataCensus(self.record)]
         self.administrator = _administrator_of(world, options.seed)
         self.passing_topic = _passing_topic_of(world, options.seed)
-        self.disk_loss: DiskLoss | None = None
-        self.operator: Operator | None = None
-        if options.climate.cluster is not None and options.climate.cluster.disk_losses:
-            assert self._partitions is not None, judges
-            dice = Random(f"{options.seed} disk loss")
-            self.disk_loss = DiskLoss(
-                world, options.climate.cluster, self.record, dice, partitions=self._partitions, books=books
-            )
-        if options.climate.cluster is not None and (
-            options.climate.cluster.disk_losses or options.climate.cluster.directory_losses
-        ):
-            assert self._partitions is not None, judges
-            self.operator = Operator(world, self._partitions, self.record, Random(f"{options.seed} operator"))
+        self.disk_loss = self._new_disk_loss(books)
+        self.operator = self._new_operator()
         self.rot = self._new_rot()
         self.reassigner = _reassigner_of(world, self.record, options.seed)
+        self.setting_changer = _setting_changer_of(world, options.seed)
+        self.upgrade = _upgrade_of(world, self.record, options.seed)
         self.refusals = self._new_refusals()
         if options.climate.ambush:
             world.observers.append(Ambush(world, self.record, Random(f"{options.seed} ambush")))
@@ -248,6 +231,20 @@ class _Simulation:
         self.injector = SimulatedInjector(world, self.record)
         for observer in observers:
             observer.on_begin(world, self.record)
+
+    def _new_disk_loss(self, books: Mapping[TopicPartition, VoterBook]) -> DiskLoss | None:
+        cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} disk loss")
+        if cluster is None or not cluster.disk_losses:
+            return None
+        assert self._partitions is not None, cluster
+        return DiskLoss(self.world, cluster, self.record, dice, partitions=self._partitions, books=books)
+
+    def _new_operator(self) -> Operator | None:
+        cluster, dice = self.world.climate.cluster, Random(f"{self._options.seed} operator")
+        if cluster is None or not (cluster.disk_losses or cluster.directory_losses):
+            return None
+        assert self._partitions is not None, cluster
+        return Operator(self.world, self._partitions, self.record, dice)
 
     def _new_refusals(self) -> Refusals:
         """Who lets cores know of ends of processes, and who watches what they make of it, if the climate has that."""
@@ -300,7 +297,7 @@ class _Simulation:
     def _break_and_use(self) -> None:
         self.world.start_all()
         meddlers = (self.administrator, self.passing_topic, self.disk_loss, self.rot, self.reassigner, self.voters)
-        for meddler in meddlers:
+        for meddler in (*meddlers, self.setting_changer, self.upgrade):
             if meddler is not None:
                 meddler.start()
         self.refusals.start()
@@ -310,10 +307,11 @@ class _Simulation:
 
     def _heal(self) -> None:
         self.injector.heal_all()
-        if self.disk_loss is not None:
-            self.disk_loss.stop()
-        if self.rot is not None:
-            self.rot.stop()
+        for meddler in (self.disk_loss, self.rot, self.setting_changer):
+            if meddler is not None:
+                meddler.stop()
+        if self.upgrade is not None:
+            self.upgrade.finish()
         if self.operator is not None:
             self.operator.start()
         if self.administrator is not None:
@@ -352,10 +350,17 @@ class _Simulation:
             return None if not silent else f"{silent[0]}: {why_not_converged(self.world)}"
 
         self._wait_while(unserved, "no write was acknowledged")
+        self._wait_while(self._why_not_upgraded, "the feature level was not raised")
         self._pass_time(max(0.0, self._options.time_limit_s - CLIENT_TIMEOUT_MS / 1000 - self.world.now_us / US_PER_S))
         self.clients.is_stopped = True
         self._pass_time(CLIENT_TIMEOUT_MS / 1000)  # What is acknowledged after the last read could not be seen by it.
         self._wait_while(self._why_not_agreed(), "the replicas did not agree", copied=lambda: copied(self.world))
+
+    def _why_not_upgraded(self) -> str | None:
+        """A machine that never starts again cannot say what it knows, and nobody unregisters it."""
+        if self.upgrade is None or self.upgrade.is_done or any(node.is_retired for node in self.world.nodes.values()):
+            return None
+        return f"replicas know {self.world.newest_levels}"
 
     def _why_not_agreed(self) -> Callable[[], str | None]:
         if self.world.climate.group is not None:

@@ -101,6 +101,8 @@ class World:
         replica_ids = tuple(ReplicaId(number) for number in range(1, climate.voters + without_vote + 1))
         self.voters = replica_ids[: climate.voters]
         """Those that can have a vote."""
+        self.newest_levels = dict.fromkeys(replica_ids, NEWEST_LEVEL)
+        """The newest feature level that the release on each machine knows."""
         self.nodes = {replica_id: self._new_node(replica_id) for replica_id in replica_ids}
         self._quorum = QuorumConfig(
             election_timeout_ms=climate.election_timeout_ms,
@@ -304,7 +306,8 @@ class World:
                 identity=self._identity(node, opened),
                 broker=self._broker,
                 controller=None if cluster is None else cluster.controller_config,
-                initial_level=NEWEST_LEVEL if cluster is not None and cluster.setting_changes else FIRST_LEVEL,
+                initial_level=FIRST_LEVEL if cluster is None else cluster.initial_level,
+                newest_level=self.newest_levels[node.replica_id],
             ),
             logs=opened.recovered,
             random=Random(f"{self._seed} core {node.replica_id} {node.incarnation}"),

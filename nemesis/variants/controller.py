@@ -75,6 +75,46 @@ class ProducerIdsNotInSnapshot(PartitionsOnly):
         return False
 
 
+class LevelRaisedUnasked(PartitionsOnly):
+    """A controller that raises the feature level though a replica runs a release that does not know it."""
+
+    def lacks_level(self, *, newest_level: int | None, level: int) -> bool:
+        """Somebody will have seen to that."""
+        return False
+
+
+class SettingsBeforeTheirLevel(PartitionsOnly):
+    """A controller that takes settings of brokers before the feature level is there that has such records."""
+
+    def level_suffices(self, *, level: int, since: int) -> bool:
+        """Who asks for it has the release."""
+        return True
+
+
+class DecisionToldAtOnce(PartitionsOnly):
+    """A controller that tells of a decision before it is committed."""
+
+    def decision_is_told(self, *, end_offset: Offset, high_watermark: Offset | None) -> bool:
+        """It is written, and will be committed."""
+        return True
+
+
+class MinimumChangesUnnoticed(PartitionsOnly):
+    """Another minimum of in-sync replicas comes within the partition epoch: old proposals are taken by the new one."""
+
+    def another_minimum_is_a_change(self) -> bool:
+        """The partition stays as it is."""
+        return False
+
+
+class OfflineReplicaElected(PartitionsOnly):
+    """Whoever is alive can lead, also where it has said that its log directory has failed."""
+
+    def electable(self, *, active: frozenset[ReplicaId], offline: frozenset[ReplicaId]) -> frozenset[ReplicaId]:
+        """It is alive."""
+        return active
+
+
 class FencesByAnOldRefusal(PartitionsOnly):
     """A controller that fences a broker because its process has ended, though the next one has registered since."""
 

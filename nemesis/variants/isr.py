@@ -119,3 +119,11 @@ class DamagedLogEmptiedInSync(PartitionsOnly):
     def may_begin_anew(self, *, damaged_in: Epoch, leader_epoch: Epoch, is_counted_on: bool, has_leader: bool) -> bool:
         """The leader has everything."""
         return has_leader
+
+
+class EmptyDirectoryBelieved(PartitionsOnly):
+    """A replica goes on with an empty log, in place of the one that was on the disk of its log directory before."""
+
+    def may_begin_anew(self, *, damaged_in: Epoch, leader_epoch: Epoch, is_counted_on: bool, has_leader: bool) -> bool:
+        """It has a log again."""
+        return True

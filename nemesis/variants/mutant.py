@@ -59,6 +59,9 @@ class Need(StrEnum):
     CHANGES_CUT_OFF = "leaders that are cut off, and asked for one change of voters after the other"
     CHANGES_AT_ONCE = "leaders that are struck at once, and asked for changes of voters at once"
     REASSIGNMENTS = "partitions that are moved"
+    FAILING_DIRECTORIES = "log directories that fail, also with the only copy of a partition"
+    SETTING_CHANGES = "settings that change often"
+    UPGRADES = "replicas of two releases, which are upgraded"
 
 
 RULES = frozenset(name for part in Rules.__bases__ for name in vars(part) if not name.startswith("_"))

@@ -23,6 +23,7 @@ from tests.core.controller import test_damaged_logs as damage
 from tests.core.controller import test_eligible_leader_replicas as elr
 from tests.core.controller import test_features as features
 from tests.core.controller import test_fencing as fencing
+from tests.core.controller import test_quorum_controller as quorum_controller
 from tests.core.controller import test_refusals as refusals
 from tests.core.controller import test_registration as registration
 from tests.core.controller import test_topics as topics
@@ -79,6 +80,12 @@ BUILT_CONVICTED: Mapping[str, Test] = {
     "min-isr-after-append": produce.test_not_enough_replicas_refuses_before_append,
     "timeout-drops-maximal-isr": partial(replies.test_partition_should_retry_alter_partition_request, None),
     "damaged-log-emptied-in-sync": damaged_logs.test_log_that_is_counted_on_is_kept,
+    "empty-directory-believed": damaged_logs.test_log_that_is_counted_on_is_kept,
+    "offline-replica-elected": damage.test_another_leads_at_once_where_that_may_lose_records,
+    "level-raised-unasked": partial(features.test_who_keeps_the_level_from_being_raised, *AN_OLDER_BROKER),
+    "settings-before-their-level": configs.test_nothing_is_written_before_all_replicas_know_such_records,
+    "decision-told-at-once": quorum_controller.test_answer_is_told_once_it_is_committed,
+    "minimum-changes-unnoticed": elr.test_higher_minimum_refuses_proposals_of_who_does_not_know_it,
     "reassigned-at-once": reassignments.test_reassign_partitions,
 }
 
@@ -103,11 +110,8 @@ OTHERS_CONVICTED: Mapping[str, tuple[object, Test]] = {
     "broker_id_is_taken": (False, registration.test_reregister_while_the_session_is_valid),
     "registration_is_late": (False, registration.test_a_registration_that_was_held_up_replaces_nobody),
     "may_unfence": (True, fencing.test_broker_is_unfenced_once_it_has_applied_its_registration),
-    "lacks_level": (False, partial(features.test_who_keeps_the_level_from_being_raised, *AN_OLDER_BROKER)),
-    "level_suffices": (True, configs.test_nothing_is_written_before_all_replicas_know_such_records),
     "isr_after_leaving": ((), refusals.test_a_broker_whose_process_has_ended_is_fenced_at_once),
     "eligible_leader_replicas": ((), elr.test_eligible_leader_replicas_broker_fence),
-    "electable": (frozenset({1, 2}), damage.test_another_leads_at_once_where_that_may_lose_records),
     "leader_candidates": ((), partial(fencing.test_remove_leaderships, CONFIG)),
     "elect_leader": (None, partial(fencing.test_remove_leaderships, CONFIG)),
     "last_resort_leader": (None, registration.test_unclean_stop_of_everybody_leaves_who_led_last),

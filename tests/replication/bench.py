@@ -75,7 +75,7 @@ class Cluster:
         self.world.observers += observers
         if is_judged and not puppets:
             partitions = PartitionInvariants(self.world.nodes, is_durable=True, may_forget=False, may_be_unclean=True)
-            snapshots = MetadataInvariants()
+            snapshots = MetadataInvariants(self.world.newest_levels)
             told = {METADATA_LOG: both(partitions.on_metadata, snapshots.on_metadata)}
             voters = self.world.base_voters
             logs = Invariants(

@@ -118,6 +118,7 @@ class StagedWorld(World):
             ),
             broker=self.broker_config,
             controller=self.controller_config,
+            newest_level=self.newest_levels[node.replica_id],
         )
 
     def send(self, node: Node, effect: fx.Send) -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from nemesis.simulator.node import Node
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.variants.controller import OfflineReplicaElected
+from nemesis.variants.isr import EmptyDirectoryBelieved
 from replica.core import messages as m
 from replica.core.config import ControllerConfig
-from replica.core.rules import Rules
 from replica.errors import ErrorCode
-from replica.ids import Epoch, ReplicaId, TopicPartition
+from replica.ids import TopicPartition
 from replica.records import encode_batch
 from tests.replication.bench import Cluster
 from tests.replication.stage import FAST_CONTROLLER, StagedWorld
@@ -186,33 +187,15 @@ def test_replaced_disk_is_not_believed() -> None:
     replace_disk_of_who_may_lead(Cluster(5, stage=TwoDisks))
 
 
-class EmptyDiskIsBelieved(Rules):
-    """A replica of which the disk was replaced goes on with an empty log in its place."""
-
-    def may_begin_anew(self, *, damaged_in: Epoch, leader_epoch: Epoch, is_counted_on: bool, has_leader: bool) -> bool:
-        """It has a log again."""
-        del damaged_in, leader_epoch, is_counted_on, has_leader
-        return True
-
-
 def test_replaced_disk_that_is_believed_is_convicted() -> None:
     """It may be elected, and has nothing."""
     with pytest.raises(BrokenInvariantError, match="leader-candidate-completeness"):
-        replace_disk_of_who_may_lead(Cluster(5, stage=TwoDisks, rules=EmptyDiskIsBelieved))
-
-
-class OfflineReplicaIsElected(Rules):
-    """Whoever is alive can lead, whether its log can be used or not."""
-
-    def electable(self, *, active: frozenset[ReplicaId], offline: frozenset[ReplicaId]) -> frozenset[ReplicaId]:
-        """It is alive."""
-        del offline
-        return active
+        replace_disk_of_who_may_lead(Cluster(5, stage=TwoDisks, rules=EmptyDirectoryBelieved))
 
 
 def test_offline_replica_that_is_elected_is_convicted() -> None:
     """An operator who would let another one lead is told that there is a leader, and clients ask it for ever."""
-    cluster = Cluster(3, stage=TwoDisks, rules=OfflineReplicaIsElected)
+    cluster = Cluster(3, stage=TwoDisks, rules=OfflineReplicaElected)
     one, _ = two_topics(cluster, 1)
     refuse(cluster, 1, one)
     cluster.begin(1, m.ProduceRequest(topic_partition=one, acks=-1, timeout_ms=500, records=encode_batch([b"x"]).data))

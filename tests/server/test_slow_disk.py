@@ -22,6 +22,7 @@ from tests.server.driver_fakes import (
     FakeWatch,
     NotingObserver,
     ScriptedCore,
+    knowing_nobody,
     wait_until,
 )
 from tests.server.driver_rig import batch, on
@@ -75,6 +76,7 @@ class Machine:
             transport=FakeTransport(),
             observer=NotingObserver(),
             watch=FakeWatch(),
+            leaders=knowing_nobody(),
         )
 
     async def fill(self) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.needs import with_needs
-from nemesis.simulator.run import DRAWN, SimOptions, resolved, simulate
+from nemesis.simulator.run import SimOptions, resolved, simulate
+from nemesis.simulator.seeds import DRAWN
 from nemesis.variants.catalogue import BUILT
 from nemesis.variants.mutant import Need, Variant
 from nemesis.verdict import Verdict

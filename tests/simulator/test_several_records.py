@@ -20,7 +20,8 @@ from nemesis.simulator.judges import judge_record
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
-from nemesis.simulator.run import DRAWN, Run, SimOptions, simulate
+from nemesis.simulator.run import Run, SimOptions, simulate
+from nemesis.simulator.seeds import DRAWN
 from nemesis.simulator.world import World
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict

@@ -30,7 +30,7 @@ from replica.core.controller.brokers import (
 from replica.core.controller.configs import on_alter_configs, on_describe_configs
 from replica.core.controller.elections import maybe_elect_leaderless, maybe_rebalance, on_elect_leader
 from replica.core.controller.features import REQUESTS_SINCE, level_fault, on_describe_features, on_update_features
-from replica.core.controller.invariants import check_decision
+from replica.core.controller.invariants import check_decision, check_offline
 from replica.core.controller.producer_ids import on_init_producer_id
 from replica.core.controller.state import MS_PER_SECOND, ControllerState, LevelsKnown
 from replica.core.controller.topics import on_alter_topic, on_create_topic, on_delete_topic
@@ -108,6 +108,11 @@ class Controller:
     def image(self) -> MetadataImage:
         """The committed image with all that was decided since; the empty one while it is not active."""
         return MetadataImage() if self._state is None else self._state.image
+
+    @property
+    def config(self) -> ControllerConfig:
+        """What it goes by: what it was started with, and while it is active what the metadata says over it."""
+        return self._config if self._state is None else self._state.config
 
     def activate(self, image: MetadataImage, now_ms: int) -> None:
         """Begin to decide upon the committed ``image``.
@@ -196,6 +201,7 @@ class Controller:
 def _finished(c: ControllerState, before: MetadataImage) -> tuple[MetadataRecord, ...]:
     if __debug__:
         check_decision(before, c.image, elr_enable=c.config.elr_enable)
+        check_offline(before, c.image, c.offline)
     return c.end_decision()
 
 

@@ -9,14 +9,14 @@ Source: kafka-specification (LeaderInIsr), KIP-966 (ValidControllerState).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from replica.core.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from replica.core.metadata.levels import level_of
 from replica.core.metadata.records import MetadataRecord, PartitionRegistration
-from replica.ids import ReplicaId
+from replica.ids import ReplicaId, TopicId, TopicPartition
 
 
 class _Step(Struct, frozen=True):
@@ -47,6 +47,18 @@ def check_decision(before: MetadataImage, after: MetadataImage, *, elr_enable: b
         _epochs_never_fall(step)
         if elr_enable:
             _nobody_is_fenced_in_the_isr(step, fenced, _fenced(before))
+
+
+def check_offline(
+    before: MetadataImage, after: MetadataImage, offline: Mapping[ReplicaId, Collection[tuple[TopicId, int]]]
+) -> None:
+    """Raise AssertionError if a decision lets a replica lead that has said that its log is ``offline``."""
+    for broker_id, held in offline.items():
+        for topic_id, number in held:
+            name = TopicPartition(after.topic_names.get(topic_id, ""), number)
+            registration = after.partition(name)
+            if registration is not None and registration is not before.partition(name):
+                assert registration.leader_id != broker_id, (name, registration)
 
 
 def check_levels(records: Iterable[MetadataRecord], image: MetadataImage) -> None:

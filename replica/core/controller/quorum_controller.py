@@ -7,9 +7,6 @@ it no longer leads, and everything that it has decided beyond the committed is f
 A decision that is too large for the log is refused and taken back. What follows by time alone never is: its records are
 counted (``brokers``), and each has a bound.
 
-1. A controller that is cut off shrinks an ISR. 2. The leader, told too early, lets its high watermark pass without the
-member. 3. The next controller knows nothing of it and elects that very member. Hence nothing is told before.
-
 Source: Kafka ``QuorumController`` (``ControllerWriteEvent``, ``renounce``); KIP-631.
 """
 
@@ -70,6 +67,7 @@ class QuorumController:
             levels_known=lambda brokers: levels_known(log, brokers),
         )
         self._config = config
+        self._rules = rules
         self._log = log
         self._emit = emit
         self._epoch: Epoch | None = None
@@ -152,8 +150,8 @@ class QuorumController:
             self._emit(effect)
 
     def _tell_committed(self) -> None:
-        high_watermark = self._log.high_watermark
-        while self._pending and high_watermark is not None and self._pending[0].end_offset <= high_watermark:
+        high_watermark, is_told = self._log.high_watermark, self._rules.decision_is_told
+        while self._pending and is_told(end_offset=self._pending[0].end_offset, high_watermark=high_watermark):
             pending = self._pending.popleft()
             self._emit(Reply(call_id=pending.call_id, response=pending.response))
 

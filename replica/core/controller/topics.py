@@ -191,14 +191,9 @@ def _write_configs(c: ControllerState, topic: TopicImage, configs: Mapping[str, 
 
 
 def _touch_partitions(c: ControllerState, topic: TopicImage) -> None:
-    """Bring every partition's eligible leaders in line with another minimum, under a new partition epoch.
-
-    1. The minimum rises from 1 to 2; the leader does not know it yet. 2. The leader proposes to shrink the ISR to
-    itself, and who leaves becomes eligible. 3. The leader learns that the shrink is committed, still goes by the
-    minimum of 1, and lets the high watermark rise. 4. Who is eligible misses committed records. With the new partition
-    epoch the proposal of step 2 is refused until the leader knows the new minimum.
-    """
-    c.change_all((TopicPartition(topic.name, number) for number in topic.partitions), Wanted(touch=True))
+    """Bring every partition's eligible leaders in line with another minimum, under a new partition epoch."""
+    wanted = Wanted(touch=c.rules.another_minimum_is_a_change())
+    c.change_all((TopicPartition(topic.name, number) for number in topic.partitions), wanted)
 
 
 # --- delete ---------------------------------------------------------------------------------------------------------

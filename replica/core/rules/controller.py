@@ -87,6 +87,24 @@ class ControllerRules:
         """
         return since <= level
 
+    def decision_is_told(self, *, end_offset: Offset, high_watermark: Offset | None) -> bool:
+        """Decide whether a controller tells of a decision that ends there in the metadata log: once it is committed.
+
+        1. A controller that is cut off shrinks an ISR. 2. The leader, told too early, lets its high watermark pass
+        without the member. 3. The next controller knows nothing of it and elects that very member.
+        """
+        return high_watermark is not None and end_offset <= high_watermark
+
+    def another_minimum_is_a_change(self) -> bool:
+        """Decide whether another minimum of in-sync replicas begins a new partition epoch for each partition: always.
+
+        1. The minimum rises from 1 to 2; the leader does not know it yet. 2. The leader proposes to shrink the ISR to
+        itself, and who leaves becomes eligible. 3. The leader learns that the shrink is committed, still goes by the
+        minimum of 1, and lets the high watermark rise. 4. Who is eligible misses committed records. With the new
+        partition epoch the proposal of step 2 is refused until the leader knows the new minimum.
+        """
+        return True
+
     def producer_ids_are_in_snapshot(self) -> bool:
         """Decide whether a snapshot of the metadata says which producer ids are taken: always, they are part of it.
 

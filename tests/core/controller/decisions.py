@@ -151,6 +151,12 @@ CONTROLLER_TABLES: Mapping[str, tuple[Row, ...]] = {
         Row("beyond", {"level": 3, "since": 2}, True),
         Row("below", {"level": 1, "since": 2}, False),
     ),
+    "decision_is_told": (
+        Row("committed", {"end_offset": 7, "high_watermark": 7}, True),
+        Row("not_yet", {"end_offset": 8, "high_watermark": 7}, False),
+        Row("nobody_knows", {"end_offset": 7, "high_watermark": None}, False),
+    ),
+    "another_minimum_is_a_change": (Row("always", {}, True),),
     "producer_ids_are_in_snapshot": (Row("always", {}, True),),
     "eligible_for_isr": (
         _eligible("active", _broker(), 7, True),

@@ -22,6 +22,7 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.records import RecordBatch
 from tests.core.harness import disk_id, voters_of
+from tests.core.ruled import rules_now
 
 OTHER = ReplicaId(2)
 CLUSTER = "cluster"
@@ -59,6 +60,7 @@ class Stage:
             ),
             logs={METADATA_LOG: RecoveredLog(log_start_offset=Offset(0), log_end_offset=Offset(0), epochs=())},
             random=Random(0),
+            rules=rules_now(),
         )
         self.step(ev.Started())
 
