@@ -47,22 +47,13 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
         if not self._engine.has_image(self._image):
             raise UnsupportedError(f"{self._engine.program} has no image {self._image}: `make images` builds it")
         self._folder = folder.absolute()
-        self._nodes = tuple(range(1, count + 1))
+        self.nodes = tuple(range(1, count + 1))
         self._memory = memory
-        self._run = secrets.token_hex(4)
-        self._network = ContainerNetwork(self._engine, self._run, self._nodes, self._image)
+        self.run_id = secrets.token_hex(4)
+        """The value of the label of all that is made for this run."""
+        self._network = ContainerNetwork(self._engine, self.run_id, self.nodes, self._image)
         self._reaper: Reaper | None = None
         self._started = 0
-
-    @property
-    def run_id(self) -> str:
-        """The value of the label of all that is made for this run."""
-        return self._run
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """The ids of the nodes, from 1."""
-        return self._nodes
 
     @property
     def links(self) -> KernelLinks:
@@ -80,9 +71,9 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
 
     async def open(self) -> None:
         """Make the networks, and what takes them away again. Raises NodeFailedError."""
-        for node in self._nodes:
+        for node in self.nodes:
             self.folder(node).mkdir(parents=True, exist_ok=True)
-        self._reaper = Reaper(self._engine.program, self._run)
+        self._reaper = Reaper(self._engine.program, self.run_id)
         await off_loop(self._network.open)
 
     async def close(self) -> None:
@@ -94,14 +85,14 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
     async def _reap(self) -> None:
         all_gone = self._reaper is None or await off_loop(self._reaper.reap)
         if not all_gone:
-            raise NodeFailedError(f"containers or networks are left over: look for the label {LABEL}={self._run}")
+            raise NodeFailedError(f"containers or networks are left over: look for the label {LABEL}={self.run_id}")
 
     # --- the network --------------------------------------------------------------------------------------------------
 
     def addresses(self, source: int, port: int = SERVICE_PORT) -> Mapping[int, str]:
         """The addresses in the service network; for CONTROL those in the control network."""
         net = self._network.control_net if source == CONTROL else self._network.service_net
-        return {node: f"{net}.{node}:{port}" for node in self._nodes if node != source}
+        return {node: f"{net}.{node}:{port}" for node in self.nodes if node != source}
 
     def listen_address(self, node: int, port: int = SERVICE_PORT) -> str:
         """That port of all of the node's addresses: nobody else has them."""
@@ -154,13 +145,13 @@ class ContainersHost(ProcessesByNode[ContainerProcess]):
         self._started += 1
         program, *arguments = command
         added = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
-        label = ("--label", f"{LABEL}={self._run}")
+        label = ("--label", f"{LABEL}={self.run_id}")
         where = ("--network", f"container:{self._network.holder(node)}", "--volume", f"{self.folder(node)}:{INSIDE}")
         limits = ("--memory", self._memory, "--memory-swap", self._memory, *_PROTECTED)
         who = ("--user", f"{os.geteuid()}:{os.getegid()}")
         # Nobody asks for the engine's own check of a node's health, which would take its time.
         what = ("--no-healthcheck", "--entrypoint", program, self._image, *arguments)
-        name = f"highwater-{self._run}-node-{node}-{self._started}"
+        name = f"highwater-{self.run_id}-node-{node}-{self._started}"
         words = (*fate, *label, *where, *limits, *who, *added, *what)
         return ContainerProcess(self._engine, name, words, log_file)
 

@@ -23,12 +23,7 @@ class LocalHost(ProcessNodes):
 
     def __init__(self, folder: Path, count: int) -> None:
         super().__init__(folder, count)
-        self._links = Links(self.nodes)
-
-    @property
-    def links(self) -> Links:
-        """The proxied links."""
-        return self._links
+        self.links = Links(self.nodes)
 
     def lacks(self, need: Need) -> str | None:
         """Processes, their files and clocks, and the links between them can be broken, but not clogged."""
@@ -37,19 +32,19 @@ class LocalHost(ProcessNodes):
     async def open(self) -> None:
         """Take one port for each link."""
         self.make_folders()
-        await self._links.start()
+        await self.links.start()
 
     async def close(self) -> None:
         """End every process, and give every port back."""
         try:
-            await self._links.close()
+            await self.links.close()
         finally:
             self.kill_all_now()
 
     def addresses(self, source: int, port: int = SERVICE_PORT) -> Mapping[int, str]:
         """The proxies' ports for this source."""
         _check_port(port)
-        return self._links.addresses(source)
+        return self.links.addresses(source)
 
     def listen_address(self, node: int, port: int = SERVICE_PORT) -> str:
         """Any port: the proxies follow."""
@@ -59,17 +54,17 @@ class LocalHost(ProcessNodes):
 
     def listens(self, node: int, port: int) -> None:
         """Let the proxies to a node lead there."""
-        self._links.set_upstream(node, port)
+        self.links.set_upstream(node, port)
 
     async def stop(self, node: int, grace_s: float) -> bool:
         """SIGTERM; the node is reached to its end."""
         was_there = await super().stop(node, grace_s)
-        self._links.set_upstream(node, None)
+        self.links.set_upstream(node, None)
         return was_there
 
     async def kill(self, node: int) -> bool:
         """SIGKILL; the node is reached no more."""
-        self._links.set_upstream(node, None)
+        self.links.set_upstream(node, None)
         return await super().kill(node)
 
 

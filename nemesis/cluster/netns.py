@@ -47,13 +47,8 @@ class NetnsHost(ProcessNodes):
     def __init__(self, folder: Path, count: int) -> None:
         super().__init__(folder, count)
         services = {node: f"{SERVICE_NET}.{node}" for node in self.nodes} | {CLIENTS: f"{SERVICE_NET}.{HARNESS}"}
-        self._links = KernelLinks(self.nodes, services, self)
+        self.links = KernelLinks(self.nodes, services, self)
         self._namespaces: dict[int, int] = {}
-
-    @property
-    def links(self) -> KernelLinks:
-        """The kernel's links."""
-        return self._links
 
     def lacks(self, need: Need) -> str | None:
         """Processes, their files and clocks can be broken; what can be done to links, the kernel says."""
@@ -82,7 +77,7 @@ class NetnsHost(ProcessNodes):
         """End every process, and take the network down."""
         self.kill_all_now()
         with suppress(NodeFailedError):
-            await self._links.heal_all()
+            await self.links.heal_all()
         # The kernel would do it by itself, but later, and the next cluster of this process uses the same names.
         for words in _unplugged(self.nodes):
             with suppress(ToolError):

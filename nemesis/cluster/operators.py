@@ -76,18 +76,8 @@ class ReplicaMoves:
         self._dial = {ReplicaId(node): address for node, address in dial.items()}
         self._to_look = looking(cluster_id, self._dial, tls)
         self._to_change = changing(cluster_id, self._dial, tls, request_ms=MOVE_REQUEST_MS_MAX)
-        self._logs = logs
-        self._replication_factor = replication_factor
-
-    @property
-    def logs(self) -> tuple[str, ...]:
-        """Every partition of every topic."""
-        return self._logs
-
-    @property
-    def replication_factor(self) -> int:
-        """That of the topics."""
-        return self._replication_factor
+        self.logs = logs
+        self.replication_factor = replication_factor
 
     async def begin(self, log: str, replicas: Sequence[int]) -> None:
         """Ask the controller to begin; each partition by itself, so that each has an answer of its own."""
@@ -143,16 +133,12 @@ class QuorumVoters:
         tls: TlsFiles | None = None,
     ) -> None:
         self._control = control
-        self._logs = logs
+        self.logs = logs
+        """The metadata log and those of the state machines; none where their voters cannot be changed."""
         self._dial = {ReplicaId(node): address for node, address in dial.items()}
         self._to_look = looking(cluster_id, self._dial, tls)
         self._to_change = changing(cluster_id, self._dial, tls, request_ms=VOTER_REQUEST_MS_MAX)
         self._advertised = advertised
-
-    @property
-    def logs(self) -> tuple[str, ...]:
-        """The metadata log and those of the state machines; none where their voters cannot be changed."""
-        return self._logs
 
     async def of(self, log: str) -> tuple[int, ...] | None:
         """Those in force at the leader, committed or not, but for those that have another disk now."""

@@ -217,12 +217,7 @@ class ProcessNodes(ProcessesByNode[NodeProcess]):
     def __init__(self, folder: Path, count: int) -> None:
         super().__init__()
         self._folder = folder
-        self._nodes = tuple(range(1, count + 1))
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """The ids of the nodes, from 1."""
-        return self._nodes
+        self.nodes = tuple(range(1, count + 1))
 
     @property
     def python(self) -> str:
@@ -243,7 +238,7 @@ class ProcessNodes(ProcessesByNode[NodeProcess]):
 
     def make_folders(self) -> None:
         """Make the folder of each node."""
-        for node in self._nodes:
+        for node in self.nodes:
             self.folder(node).mkdir(parents=True, exist_ok=True)
 
     def prefix(self, node: int) -> tuple[Sequence[str], Sequence[int]]:

@@ -56,20 +56,15 @@ class ReplicaCluster:
     def __init__(self, host: Host, options: ReplicaOptions) -> None:
         self._host = host
         self._options = options
-        self._nodes = host.nodes
+        self.nodes = host.nodes
         self._control: Control | None = None
         self._deaths: list[Report] = []
-        self._wiping = {node: asyncio.Lock() for node in self._nodes}
-        self._starting = {node: asyncio.Lock() for node in self._nodes}
-        self._disks = ReplicaDisks(host, host.kill, self._wiping)
-        self._memory = ReplicaMemory(host)
-        self._certificates = ReplicaCertificates(host, wanted=options.tls)
-        self._logs = [ReportLog(self._log_file(node), node) for node in self._nodes]
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """The ids of the replicas, from 1."""
-        return self._nodes
+        self._wiping = {node: asyncio.Lock() for node in self.nodes}
+        self._starting = {node: asyncio.Lock() for node in self.nodes}
+        self.disks = ReplicaDisks(host, host.kill, self._wiping)
+        self.memory = ReplicaMemory(host)
+        self.certificates = ReplicaCertificates(host, wanted=options.tls)
+        self._logs = [ReportLog(self._log_file(node), node) for node in self.nodes]
 
     @property
     def topic_partitions(self) -> tuple[str, ...]:
@@ -94,7 +89,7 @@ class ReplicaCluster:
             logs=(METADATA_LOG, *self._options.group_logs),
             dial=self._host.addresses(CONTROL),
             advertised=self._host.addresses(CLIENTS),
-            tls=self._certificates.client(OPERATOR),
+            tls=self.certificates.client(OPERATOR),
         )
 
     @property
@@ -105,23 +100,8 @@ class ReplicaCluster:
             dial=self._host.addresses(CONTROL),
             logs=self._options.topics.names,
             replication_factor=self._options.topics.replication_factor,
-            tls=self._certificates.client(OPERATOR),
+            tls=self.certificates.client(OPERATOR),
         )
-
-    @property
-    def memory(self) -> ReplicaMemory:
-        """How much of it the replicas may use."""
-        return self._memory
-
-    @property
-    def certificates(self) -> ReplicaCertificates:
-        """By which replicas and clients know each other, if they do."""
-        return self._certificates
-
-    @property
-    def disks(self) -> ReplicaDisks:
-        """The replicas' disks."""
-        return self._disks
 
     def lacks(self, need: Need) -> str | None:
         """Why this cluster cannot do faults that need this; absent if it can."""
@@ -136,7 +116,7 @@ class ReplicaCluster:
             yield "whoever is killed before it has flushed is not known to hold everything: give --log-flush fsync"
         if need is Need.MOVES and not options.topics.names:
             yield "there are no topics here whose partitions could be moved"
-        if need is Need.MOVES and len(self._nodes) == 1:
+        if need is Need.MOVES and len(self.nodes) == 1:
             yield "there is one node only: its partitions cannot be anywhere else"
         if need is Need.STANDING_STILL and not options.can_stand_still:
             yield "the replicas of this cluster cannot be told to stand still"
@@ -156,11 +136,11 @@ class ReplicaCluster:
     async def open(self) -> None:
         """Make the network, format the data directories, start every replica. Raises NodeFailedError."""
         await self._host.open()
-        self._certificates.issue()
-        self._control = Control(self._host.addresses(CONTROL), tls=self._certificates.client(OPERATOR))
+        self.certificates.issue()
+        self._control = Control(self._host.addresses(CONTROL), tls=self.certificates.client(OPERATOR))
         initial_voters = self._initial_voters()
-        await asyncio.gather(*(self._format(node, *initial_voters) for node in self._nodes))
-        await asyncio.gather(*(self.start(node) for node in self._nodes))
+        await asyncio.gather(*(self._format(node, *initial_voters) for node in self.nodes))
+        await asyncio.gather(*(self.start(node) for node in self.nodes))
 
     async def close(self) -> None:
         """Heal the links, stop every replica, and take the network down. Nothing of the cluster runs afterwards."""
@@ -169,7 +149,7 @@ class ReplicaCluster:
             await self.links.heal_all()
 
     async def _stop_all(self) -> None:
-        await asyncio.gather(*(self.stop(node) for node in self._nodes))
+        await asyncio.gather(*(self.stop(node) for node in self.nodes))
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -187,11 +167,11 @@ class ReplicaCluster:
         if self.is_running(node):
             return
         await self._note_death(node)
-        self._memory.forget(node)
+        self.memory.forget(node)
         log_file = self._log_file(node)
         seen = log_file.stat().st_size if log_file.exists() else 0
         began_ns = time.monotonic_ns()
-        await self._host.run(node, self._start_command(node), log_file, self._certificates.environment(node))
+        await self._host.run(node, self._start_command(node), log_file, self.certificates.environment(node))
         try:
             async with asyncio.timeout(STARTED_S_MAX):
                 started = await self._wait_started(node, seen)
@@ -229,7 +209,7 @@ class ReplicaCluster:
                 raise NodeFailedError(f"replica {node} runs: its disk cannot be wiped")
             disk = place_in(self._host.folder(node))
             disk.account.unlink(missing_ok=True)
-            self._disks.replaced(node)
+            self.disks.replaced(node)
             await asyncio.to_thread(shutil.rmtree, disk.data)
             await self._format(node, "--no-initial-voters")
 
@@ -261,7 +241,7 @@ class ReplicaCluster:
         """Remember that a replica's process was found ended and nobody here had done it."""
         death = death_of(self._host, node)
         if death is not None:
-            by_memory = await self._memory.killed(node)
+            by_memory = await self.memory.killed(node)
             self._deaths.append(replace(death, event=KILLED_BY_MEMORY) if by_memory else death)
 
     def _log_file(self, node: int) -> Path:
@@ -270,7 +250,7 @@ class ReplicaCluster:
     def _initial_voters(self) -> tuple[str, ...]:
         """The option of ``replica format`` that makes all nodes voters."""
         where = self._host.addresses(CLIENTS)
-        entries = (f"{node}={where[node]}={random_directory_id()}" for node in self._nodes)
+        entries = (f"{node}={where[node]}={random_directory_id()}" for node in self.nodes)
         return "--initial-voters", ",".join(entries)
 
     async def _format(self, node: int, *voters: str) -> None:
@@ -288,7 +268,7 @@ class ReplicaCluster:
         listen = ("--listen", self._host.listen_address(node))
         where = ("--data-dir", str(self._host.inside(node) / DATA_NAME), *listen, "--replica-id", str(node))
         how = (
-            *self._certificates.arguments,
+            *self.certificates.arguments,
             *self._options.group_arguments,
             *self._options.log_arguments,
             *self._options.timing.arguments,
@@ -333,25 +313,25 @@ class ReplicaCluster:
     @property
     def _answering(self) -> list[int]:
         """Those that can be asked: asking a paused one would only take time."""
-        return [node for node in self._nodes if self.is_running(node) and not self._host.is_paused(node)]
+        return [node for node in self.nodes if self.is_running(node) and not self._host.is_paused(node)]
 
     def client(self) -> TopicClient:
         """A client of its own, through the clients' links."""
         addresses = self._host.addresses(CLIENTS)
-        tls = self._certificates.client(WORKLOAD)
+        tls = self.certificates.client(WORKLOAD)
         return TopicClient(addresses, cluster_id=CLUSTER_ID, options=self._options.client, tls=tls)
 
     def store(self) -> KeyValueStore:
         """A client of the key-value store of its own, through the clients' links."""
         assert self._options.store is not None, "no replica hosts a store"
         addresses = self._host.addresses(CLIENTS)
-        tls = self._certificates.client(WORKLOAD)
+        tls = self.certificates.client(WORKLOAD)
         return open_store(addresses, cluster_id=CLUSTER_ID, options=self._options.store, tls=tls)
 
     async def create_logs(self) -> None:
         """Create the topics as soon as every broker is there, and wait until each replica is in sync."""
         dial = {ReplicaId(node): address for node, address in self._host.addresses(CONTROL).items()}
-        tls = self._certificates.client(OPERATOR)
+        tls = self.certificates.client(OPERATOR)
         config = ViewConfig(cluster_id=CLUSTER_ID, dial=dial, tls=tls, request_timeout_ms=2000, api_timeout_ms=10_000)
         missing = "no broker describes the cluster"
         try:
@@ -385,7 +365,7 @@ class ReplicaCluster:
                 raise
 
     def _missing_brokers(self, state: ClusterState | None) -> str:
-        absent = set(self._nodes) - (set() if state is None else state.active)
+        absent = set(self.nodes) - (set() if state is None else state.active)
         return f"brokers {sorted(absent)} are not registered" if absent else ""
 
     def _missing_replicas(self, state: ClusterState | None) -> str:
@@ -402,7 +382,7 @@ class ReplicaCluster:
         if state is None or not self._options.group_logs:
             return state
         wanted = [(node, name) for name in self._options.group_logs for node in self._answering]
-        groups = group_states(await self._looking.replica_states(wanted), self._options.group_logs, self._nodes)
+        groups = group_states(await self._looking.replica_states(wanted), self._options.group_logs, self.nodes)
         return replace(state, partitions={**state.partitions, **groups})
 
     async def replica_states(self) -> tuple[ReplicaState, ...]:
@@ -437,7 +417,7 @@ class ReplicaCluster:
         judged = {None, METADATA_LOG, *self.topic_partitions}
         told = (report for log in self._logs for report in log.reports())
         found = [*(report for report in told if report.topic_partition in judged), *self._deaths]
-        return tuple(self._disks.judged(sorted(found, key=lambda report: (report.monotonic_ns, report.node))))
+        return tuple(self.disks.judged(sorted(found, key=lambda report: (report.monotonic_ns, report.node))))
 
 
 def _table(option: str, addresses: Mapping[int, str]) -> list[str]:

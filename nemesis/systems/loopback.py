@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from nemesis.cluster.host import SERVICE_PORT
 from nemesis.cluster.processes import ProcessNodes
 from nemesis.errors import UnsupportedError
-from nemesis.faults.breakable import SystemLinks
 from nemesis.faults.links import Link, LinkMode
 from nemesis.faults.needs import IN_SIMULATOR_ONLY, Need
 
@@ -59,12 +58,7 @@ class LoopbackHost(ProcessNodes):
         super().__init__(folder, count)
         dice = SystemRandom() if random is None else random
         self._block = f"127.{dice.randint(BLOCK_MIN, BLOCK_MAX)}.{dice.randint(BLOCK_MIN, BLOCK_MAX)}"
-        self._links = NoLinks()
-
-    @property
-    def links(self) -> SystemLinks:
-        """Links that nobody can cut."""
-        return self._links
+        self.links = NoLinks()
 
     def lacks(self, need: Need) -> str | None:
         """Processes can be ended and paused, and asked for more, and nothing else."""
