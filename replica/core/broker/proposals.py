@@ -17,6 +17,11 @@ from replica.core.partition import Partition
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, TopicPartition
 
+PROPOSED_AT_ONCE = 128
+"""How many partitions one request names at most: a thousand may want another ISR at once, and each is looked at, and
+decided about, in one step."""
+assert PROPOSED_AT_ONCE <= PROPOSALS_MAX, PROPOSALS_MAX
+
 
 class Proposals:
     """The ISR changes that partitions want and the controller has not decided."""
@@ -44,7 +49,7 @@ class Proposals:
         if self._out or not self._wanting:
             return None
         for topic_partition in sorted(self._wanting):
-            if len(self._out) == PROPOSALS_MAX:
+            if len(self._out) == PROPOSED_AT_ONCE:
                 break
             self._wanting.remove(topic_partition)
             partition = self._partitions.get(topic_partition)

@@ -84,7 +84,7 @@ def committed(request: m.AlterPartitionRequest) -> m.AlterPartitionResponse:
 
 def test_what_has_no_room_in_a_request_is_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request names only so many partitions; the others are proposed once it is answered, and none is forgotten."""
-    monkeypatch.setattr(proposals, "PROPOSALS_MAX", 1)
+    monkeypatch.setattr(proposals, "PROPOSED_AT_ONCE", 1)
     bench = a_leader()
     catch_up(bench, A, B)
     assert proposed(bench) == [(7, 0)]
