@@ -39,6 +39,8 @@ class Proposals:
         self._partitions = partitions
         self._wanting: set[TopicPartition] = set()
         self._out: dict[TopicPartition, AlterPartition] = {}
+        self._refused_at_ms: int | None = None
+        """When a whole request was refused last: what has had no room in it waits for another step."""
 
     def note(self, topic_partition: TopicPartition) -> None:
         """Look at this partition when the next request is made."""
@@ -46,7 +48,7 @@ class Proposals:
 
     def next_request(self, broker_epoch: BrokerEpoch, now_ms: int) -> AlterPartitionRequest | None:
         """Build a request from what is wanted; None while one is out, or if nothing is. What has no room comes next."""
-        if self._out or not self._wanting:
+        if self._out or not self._wanting or now_ms == self._refused_at_ms:
             return None
         for topic_partition in sorted(self._wanting):
             if len(self._out) == PROPOSED_AT_ONCE:
@@ -72,6 +74,8 @@ class Proposals:
         results = {}
         if response is not None and response.error is ErrorCode.NONE:
             results = {(result.topic_id, result.partition): result for result in response.partitions}
+        else:
+            self._refused_at_ms = now_ms
         out, self._out = self._out, {}
         for topic_partition, proposal in out.items():
             partition = self._partitions.get(topic_partition)
