@@ -1,7 +1,7 @@
 """A whole cluster in one thread: the production core and the production storage in a world made from a seed.
 
-The way of a run, file by file: ``common_seeds`` and ``plan`` make a seed into a ``climate`` and a schedule; ``queue``
-is time, ``clock`` each machine's own idea of it; ``network`` carries messages, ``disk``, on ``disks.simulated_files``,
+The way of a run, file by file: ``common_seeds`` and ``faults`` make a seed into a ``climate`` and a schedule; ``queue``
+is time, each machine's own idea of it as well; ``network`` carries messages, ``disk``, on ``disks.simulated_files``,
 keeps what is written, ``node`` drives the core on one machine, in the surroundings that ``steps`` names, ``world`` has
 them all; ``injector`` does the schedule to the world, each fault as ``faults`` says, which knows its dice as well, and
 ``clients`` use it; ``invariants`` watch every step, and ``check_quorum`` what time alone breaks; ``violations`` end a

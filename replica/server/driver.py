@@ -123,12 +123,11 @@ class Driver:
         self._clock_read_ms = self._clocks.monotonic_ms()
         self.submit(Started(unix_ms=self._clocks.unix_ms()))
 
-    def submit(self, event: Event | None = None, *, is_first: bool = False) -> None:
+    def submit(self, event: Event, *, is_first: bool = False) -> None:
         """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped.
 
         What waits for that step to end comes before it, unless it ``is_first``. So does what waits for the event loop
-        to have run, once steps took ``turn_ms`` without; without an event, that goes on. What storage reports waits for
-        no turn:
+        to have run, once steps took ``turn_ms`` without. What storage reports waits for no turn:
 
         1. A flush of [0, 10) ends, and its report waits. 2. What waits before it cuts the log to 5, and appends up to
         10. 3. The core hears of 10, and takes the new batches for flushed.
@@ -136,14 +135,16 @@ class Driver:
         if self._stopped:
             return
         if is_first:
-            assert event is not None, "nothing is first"
             self._first.appendleft(event)
         elif isinstance(event, _HEARD_AT_ONCE):
             self._first.append(event)
-        elif event is not None:
+        else:
             self._events.append(event)
-        if self._stepping or not (self._first or self._turn_took_ms < self.turn_ms):
-            return
+        if not self._stepping and (self._first or self._turn_took_ms < self.turn_ms):
+            self._step_in_turn()
+
+    def _step_in_turn(self) -> None:
+        """Step the core with one event after the other, until none is left or the event loop is to run."""
         was_over = self._turn_took_ms >= self.turn_ms
         self._stepping = True
         try:
@@ -186,7 +187,8 @@ class Driver:
     def _begin_turn(self) -> None:
         """Go on, after the event loop has run."""
         self._turn_took_ms = 0
-        self.submit()
+        if self._events and not self._stopped:
+            self._step_in_turn()
 
     def _look_at_watched(self) -> None:
         """Have those watched whom the core wants watched by now."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nemesis.scenarios.client_memory import INCONSISTENT, LOST
+from nemesis.scenarios.cluster_stage import INCONSISTENT, LOST
 from nemesis.scenarios.collection import PARTITIONS
 from nemesis.scenarios.play import play
 from nemesis.scenarios.views import Cell, WorldView

@@ -14,13 +14,13 @@ from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, with_failing_directories
 from nemesis.simulator.node import Node
 from nemesis.simulator.rare import Rare
-from nemesis.simulator.run import Run, SimOptions, resolved, simulate
+from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.steps import Step
 from nemesis.simulator.world import Observer, World
-from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.core import events as ev
 from replica.ids import ReplicaId
+from tests.simulator.worlds import recorded_climate
 
 
 class Failures(Observer):
@@ -74,9 +74,7 @@ def test_log_that_could_not_be_deleted_is_there_again(seed: int) -> None:
     1512 the replica began once without that disk. With 2439 the disk was lost, and the log made anew was of another
     topic of that name.
     """
-    drawn = resolved(SimOptions(seed=seed, world=WorldKind.CLUSTER)).climate
-    assert drawn is not None
-    climate = with_failing_directories(drawn, a_minute=Random(seed).choice((6.0, 20.0)))
+    climate = with_failing_directories(recorded_climate(seed), a_minute=Random(seed).choice((6.0, 20.0)))
     outcome = simulate(SimOptions(seed=seed, climate=climate)).outcome
     assert outcome.verdict is Verdict.VALID, outcome.reasons
 

@@ -15,9 +15,9 @@ from nemesis.simulator.queue import EventQueue
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import SimOptions, simulate
-from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
+from tests.simulator.worlds import recorded_climate
 
 LOG = TopicPartition("topic", 0)
 ELECTION = GivenUp(
@@ -170,7 +170,7 @@ def test_what_was_not_promised_is_told_with_its_numbers() -> None:
 )
 def test_a_world_that_may_lose_is_judged_for_what_it_promises(seed: int, rare: Rare, reason: str) -> None:
     """Such a world recovers, all of it is read and judged, and what it may lose is told, and is no violation."""
-    outcome = simulate(SimOptions(seed=seed, world=WorldKind.CLUSTER)).outcome
+    outcome = simulate(SimOptions(seed=seed, climate=recorded_climate(seed))).outcome
 
     assert outcome.verdict is Verdict.VALID, outcome.reasons
     assert outcome.rare[rare] > 0

@@ -22,7 +22,7 @@ from nemesis.simulator.world import Observer, World
 from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.ids import TopicPartition
-from tests.simulator.worlds import USED, Stage
+from tests.simulator.worlds import USED, Stage, recorded_climate
 
 SEEDS = (4, 6, 7, 9)
 """The first whose worlds have such evidence, in all kinds of worlds."""
@@ -160,5 +160,5 @@ def test_without_evidence_there_is_none() -> None:
 @pytest.mark.slow
 def test_power_that_goes_while_a_log_begins_anew_takes_nothing_that_is_there_afterwards() -> None:
     """A follower in sync is about to drop what is deleted elsewhere: what its disk has after the start still counts."""
-    run = simulate(SimOptions(seed=167, world=WorldKind.CLUSTER, time_limit_s=45.0))
+    run = simulate(SimOptions(seed=167, climate=recorded_climate(167), time_limit_s=45.0))
     assert run.outcome.violation is None, run.outcome

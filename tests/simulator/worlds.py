@@ -8,13 +8,16 @@ from nemesis.history import APPEND, EventType
 from nemesis.simulator.census import Census
 from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import Climate
+from nemesis.simulator.climate_fields import with_calm_fields
 from nemesis.simulator.injector import SimulatedInjector
 from nemesis.simulator.invariants import Invariants
 from nemesis.simulator.node import Node
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.record import Record
 from nemesis.simulator.recovery import has_converged
+from nemesis.simulator.seeds import climate_of
 from nemesis.simulator.world import LOG, Observer, World
+from nemesis.variants.worlds import WorldKind
 from replica.core.messages import Request
 from replica.core.quorum.roles import Leader
 from replica.ids import CallId, ReplicaId
@@ -117,3 +120,8 @@ class Stage:
     def follower(self) -> Node:
         """Somebody who does not lead."""
         return next(node for node in self.world.up() if node is not self.leader)
+
+
+def recorded_climate(seed: int) -> Climate:
+    """The climate of a seed's cluster before settings and releases were drawn as well: what an old record means."""
+    return with_calm_fields(climate_of(seed, WorldKind.CLUSTER), ("setting_changes", "upgrades"))
