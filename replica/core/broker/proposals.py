@@ -17,6 +17,11 @@ from replica.core.partition import Partition
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, TopicPartition
 
+PROPOSED_AT_ONCE = 128
+"""How many partitions one request names at most: a thousand may want another ISR at once, and each is looked at, and
+decided about, in one step."""
+assert PROPOSED_AT_ONCE <= PROPOSALS_MAX, PROPOSALS_MAX
+
 
 class Proposals:
     """The ISR changes that partitions want and the controller has not decided."""
@@ -34,6 +39,8 @@ class Proposals:
         self._partitions = partitions
         self._wanting: set[TopicPartition] = set()
         self._out: dict[TopicPartition, AlterPartition] = {}
+        self._refused_at_ms: int | None = None
+        """When a whole request was refused last: what has had no room in it waits for another step."""
 
     def note(self, topic_partition: TopicPartition) -> None:
         """Look at this partition when the next request is made."""
@@ -41,10 +48,10 @@ class Proposals:
 
     def next_request(self, broker_epoch: BrokerEpoch, now_ms: int) -> AlterPartitionRequest | None:
         """Build a request from what is wanted; None while one is out, or if nothing is. What has no room comes next."""
-        if self._out or not self._wanting:
+        if self._out or not self._wanting or now_ms == self._refused_at_ms:
             return None
         for topic_partition in sorted(self._wanting):
-            if len(self._out) == PROPOSALS_MAX:
+            if len(self._out) == PROPOSED_AT_ONCE:
                 break
             self._wanting.remove(topic_partition)
             partition = self._partitions.get(topic_partition)
@@ -67,6 +74,8 @@ class Proposals:
         results = {}
         if response is not None and response.error is ErrorCode.NONE:
             results = {(result.topic_id, result.partition): result for result in response.partitions}
+        else:
+            self._refused_at_ms = now_ms
         out, self._out = self._out, {}
         for topic_partition, proposal in out.items():
             partition = self._partitions.get(topic_partition)

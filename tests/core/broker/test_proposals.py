@@ -84,12 +84,23 @@ def committed(request: m.AlterPartitionRequest) -> m.AlterPartitionResponse:
 
 def test_what_has_no_room_in_a_request_is_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request names only so many partitions; the others are proposed once it is answered, and none is forgotten."""
-    monkeypatch.setattr(proposals, "PROPOSALS_MAX", 1)
+    monkeypatch.setattr(proposals, "PROPOSED_AT_ONCE", 1)
     bench = a_leader()
     catch_up(bench, A, B)
     assert proposed(bench) == [(7, 0)]
     ((_, request),) = bench.out(m.AlterPartitionRequest)
     bench.answer(m.AlterPartitionRequest, committed(request))
+    assert proposed(bench) == [(7, 1)]
+
+
+def test_what_had_no_room_in_a_refused_request_waits_for_another_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller in this very process refuses at once: a step does not go through all partitions for that."""
+    monkeypatch.setattr(proposals, "PROPOSED_AT_ONCE", 1)
+    bench = a_leader()
+    catch_up(bench, A, B)
+    bench.answer(m.AlterPartitionRequest, m.AlterPartitionResponse(error=ErrorCode.NOT_CONTROLLER))
+    assert bench.out(m.AlterPartitionRequest) == []
+    bench.elapse(1)
     assert proposed(bench) == [(7, 1)]
 
 
