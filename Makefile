@@ -136,7 +136,7 @@ test-computing:
 
 # What it says is told when it is over, or the two would tell in turns.
 test-processes:
-	@told="$$(mktemp)"; trap 'cat "$$told"; rm -f "$$told"' EXIT; \
+	@told="$$(mktemp)"; trap 'cat "$$told"; rm -f "$$told"' EXIT; trap 'exit 130' INT; \
 	$(BIN)/python -m pytest -n 4 --dist loadgroup -m cluster $(DEPTH) $(PYTEST_ARGS) >"$$told" 2>&1 $(NONE_IS_FINE)
 
 test-quick: $(INSTALLED) $(GENERATED)

@@ -53,12 +53,12 @@ class Deadlines(Generic[K]):
             heapq.heappop(heap)  # Outdated.
         return heap[0][0] if heap else None
 
-    def take_due(self, now_ms: int) -> list[K]:
-        """Remove and return the keys whose deadline has come, in the order of deadlines."""
+    def take_due(self, now_ms: int, at_most: int | None = None) -> list[K]:
+        """Remove and return the keys whose deadline has come, in the order of deadlines, or so many of them."""
         due: list[K] = []
         if not self._heap or self._heap[0][0] > now_ms:
             return due  # Nearly always.
-        while (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
+        while (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms and len(due) != at_most:
             key = heapq.heappop(self._heap)[1]
             del self._due[key]
             due.append(key)

@@ -24,15 +24,15 @@ from nemesis.cluster.host import Host
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.errors import UnsupportedError
 from nemesis.systems.kafka.jars import check_resolvable, resolve_jars
-from nemesis.systems.kafka.settings import (
+from nemesis.systems.kafka.system import (
     CLIENT_PORT,
     CLUSTER_ID,
     CONTROLLER_PORT,
     HARNESS_PORT,
     LOG_LINES,
+    KafkaCluster,
     java_command,
 )
-from nemesis.systems.kafka.system import KafkaCluster
 from nemesis.systems.loopback import LoopbackHost
 from nemesis.systems.programs import full_path
 

@@ -35,32 +35,3 @@ from nemesis.checks.schemas import (
 )
 from nemesis.checks.verdict import Decision, RunCounts, decide, faults_bit
 from nemesis.verdict import Verdict
-
-__all__ = [
-    "ANOMALY_SCHEMA",
-    "BY_NAME",
-    "CHECKS",
-    "COVERAGE_SCHEMA",
-    "LOG_BATCH_SCHEMA",
-    "LOG_CHECKS",
-    "MICRO_OPERATION_SCHEMA",
-    "OPERATION_SCHEMA",
-    "RUN_EVENT_SCHEMA",
-    "Anomaly",
-    "Check",
-    "CheckOptions",
-    "Checked",
-    "Coverage",
-    "Decision",
-    "Findings",
-    "Found",
-    "Kept",
-    "LogCheck",
-    "RunCounts",
-    "Severity",
-    "Verdict",
-    "decide",
-    "faults_bit",
-    "judge_partitions",
-    "judge_transactions",
-]

@@ -2,18 +2,15 @@
 
 Owns the protocol between the injector, which gives every fault to its family and records, and the families, of which
 each knows how its faults are done to a system. A new kind of fault is declared in the file of its family; a new family
-is one more line of ``catalogue``.
-
-One change that a system is asked for, and what became of it.
-
-Whom a step of a schedule means in a live system, asked of the system when the step strikes.
+is one more line of ``catalogue``. Families ask a system whom a step of a schedule means when it strikes (``Casting``),
+and tell in one way what became of a change that they ask for (``attempt``).
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -140,6 +137,14 @@ def aimed(fault: Fault, nodes: Sequence[int], about: Sequence[int], random: Rand
     """What a fault comes to that is ``about`` these of the ``nodes``."""
     links = fault.links(nodes, about, random)
     return Aim(nodes=fault.concerns(nodes, about, links), links=links)
+
+
+async def cancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they have tidied up."""
+    ending = tuple(tasks)
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
 
 
 async def end_all(tasks: MutableMapping[int, asyncio.Task[None]], at_most_s: float) -> None:

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, assert_never
 
 from nemesis.faults.breakable import ClusterState, HasMoves, PartitionState, SystemMoves
-from nemesis.faults.family import Aim, ChangeOutcome, Family, Healed, OpenFault, Stage, attempt, end_all
+from nemesis.faults.family import Aim, ChangeOutcome, Family, Healed, OpenFault, Stage, attempt, cancelled, end_all
 from nemesis.faults.fault import Fault, check_at_least, named
 from nemesis.faults.look import CHANGED
 from nemesis.faults.needs import Need
@@ -153,9 +153,7 @@ class Moves(Family[Reassign]):
 
     async def abandon(self) -> None:
         """Do nothing more, wherever the partitions are."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await cancelled(self._tasks.values())
 
     # --- one fault ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any
 from nemesis.errors import NodeFailedError
 from nemesis.faults.breakable import ClusterState
 from nemesis.faults.disks import RECOVERY_S
-from nemesis.faults.family import LEADER_S_MAX, Aim, Family, Healed, OpenFault, Stage, end_all
+from nemesis.faults.family import LEADER_S_MAX, Aim, Family, Healed, OpenFault, Stage, cancelled, end_all
 from nemesis.faults.fault import ANY_ONE, Fault, named
 from nemesis.faults.look import OTHER
 from nemesis.faults.needs import Need
@@ -131,9 +131,7 @@ class ReplacedDisks(Family[ReplaceDisk]):
 
     async def abandon(self) -> None:
         """Watch nobody any more."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await cancelled(self._tasks.values())
 
     async def _watch(self, node: int, former: str | None, healing: asyncio.Future[Mapping[str, Any]]) -> None:
         """Let it vote, wait until it is in sync, and tell so when the fault is to be healed."""

@@ -9,19 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nemesis.errors import NodeFailedError
-from nemesis.faults.breakable import Breakable
-from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.family import Family, Healed, OpenFault, Stage, cancelled
 from nemesis.faults.fault import Fault, named
 from nemesis.faults.look import OTHER
 from nemesis.faults.needs import Need
 from nemesis.faults.processes import start_all
 from nemesis.faults.targets import Role, Target
-
-if TYPE_CHECKING:
-    from nemesis.history.recorder import Recorder
 
 STOP, RESTART = "stop-rolling", "restart-rolling"
 ROLLING_S = (8.0, 12.0)
@@ -31,34 +26,59 @@ BACK_S_MAX = 15.0
 _LOOK_S = 0.1
 
 
-class RollingRestarts:
-    """The rolling restarts that go on, by the id of their fault."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingRestart(Fault):
+    """Each of ``target`` in turn stops gracefully, is started, and is waited for until it may lead again.
 
-    def __init__(self, system: Breakable, recorder: Recorder) -> None:
-        self._system = system
-        self._recorder = recorder
+    It goes on by itself, and its healing ends it: nobody else is stopped then, and whoever is down is started.
+    """
+
+    kind = "rolling-restart"
+    does = "each replica in turn: SIGTERM, gone, started, back and unfenced, then the next"
+    undone = "nobody else is stopped; whoever is down is started"
+    healer = "end-rolling"
+    need = Need.PROCESSES
+    look = OTHER
+    steps = (STOP,)
+    drawn_as = 3
+    against_leader = named(target=Role.ALL)
+    """All, the leader among them."""
+    is_usual = True
+    target: Target = Role.ALL
+
+    @property
+    def lasts_s(self) -> tuple[float, float]:
+        """Some of the replicas, or all of them, get their turn."""
+        return ROLLING_S
+
+
+class Rolling(Family[RollingRestart]):
+    """Begins and ends rolling restarts."""
+
+    faults = (RollingRestart,)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._recorder = stage.recorder
         self._tasks: dict[int, asyncio.Task[str | None]] = {}
         self._stopping: dict[int, asyncio.Event] = {}
 
-    def begin(self, fault_id: int, nodes: Sequence[int]) -> None:
-        """Restart these nodes, one after the other."""
-        stopping = self._stopping[fault_id] = asyncio.Event()
-        self._tasks[fault_id] = asyncio.create_task(self._roll(tuple(nodes), stopping))
+    async def strike(self, opened: OpenFault[RollingRestart]) -> tuple[int, ...]:
+        """Begin; nobody waits for the turns."""
+        stopping = self._stopping[opened.fault_id] = asyncio.Event()
+        self._tasks[opened.fault_id] = asyncio.create_task(self._roll(opened.nodes, stopping))
+        return opened.nodes
 
-    def goes_on(self, fault_id: int) -> bool:
-        """Whether it was begun and not ended."""
-        return fault_id in self._tasks
-
-    async def end(self, fault_id: int) -> str | None:
-        """Stop nobody else; wait until whoever is down is back. What went wrong, if anything did."""
-        self._stopping.pop(fault_id).set()
-        return await self._tasks.pop(fault_id)
+    async def heal(self, opened: OpenFault[RollingRestart]) -> Healed:
+        """Let nobody else take a turn, and wait until whoever is down is back."""
+        if opened.fault_id not in self._tasks:
+            return Healed(error=await start_all(self._system, opened.nodes))
+        self._stopping.pop(opened.fault_id).set()
+        return Healed(error=await self._tasks.pop(opened.fault_id))
 
     async def abandon(self) -> None:
-        """Do nothing more, whoever is down: the run is over."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        """Do nothing more, whoever is down."""
+        await cancelled(self._tasks.values())
 
     async def _roll(self, nodes: Sequence[int], stopping: asyncio.Event) -> str | None:
         errors = []
@@ -97,54 +117,3 @@ class RollingRestarts:
                 return True
             await asyncio.sleep(_LOOK_S)
         return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollingRestart(Fault):
-    """Each of ``target`` in turn stops gracefully, is started, and is waited for until it may lead again.
-
-    It goes on by itself, and its healing ends it: nobody else is stopped then, and whoever is down is started.
-    """
-
-    kind = "rolling-restart"
-    does = "each replica in turn: SIGTERM, gone, started, back and unfenced, then the next"
-    undone = "nobody else is stopped; whoever is down is started"
-    healer = "end-rolling"
-    need = Need.PROCESSES
-    look = OTHER
-    steps = (STOP,)
-    drawn_as = 3
-    against_leader = named(target=Role.ALL)
-    """All, the leader among them."""
-    is_usual = True
-    target: Target = Role.ALL
-
-    @property
-    def lasts_s(self) -> tuple[float, float]:
-        """Some of the replicas, or all of them, get their turn."""
-        return ROLLING_S
-
-
-class Rolling(Family[RollingRestart]):
-    """Begins and ends rolling restarts."""
-
-    faults = (RollingRestart,)
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage)
-        self._restarts = RollingRestarts(stage.system, stage.recorder)
-
-    async def strike(self, opened: OpenFault[RollingRestart]) -> tuple[int, ...]:
-        """Begin; nobody waits for the turns."""
-        self._restarts.begin(opened.fault_id, opened.nodes)
-        return opened.nodes
-
-    async def heal(self, opened: OpenFault[RollingRestart]) -> Healed:
-        """Let nobody else take a turn."""
-        if not self._restarts.goes_on(opened.fault_id):
-            return Healed(error=await start_all(self._system, opened.nodes))
-        return Healed(error=await self._restarts.end(opened.fault_id))
-
-    async def abandon(self) -> None:
-        """Do nothing more, whoever is down."""
-        await self._restarts.abandon()

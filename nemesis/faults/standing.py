@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nemesis.faults.breakable import StandsStill
 from nemesis.faults.crash_points import CrashPoint, Order
-from nemesis.faults.family import Family, Healed, OpenFault, Stage
+from nemesis.faults.family import Family, Healed, OpenFault, Stage, cancelled
 from nemesis.faults.fault import ANYONE, Fault, named
 from nemesis.faults.look import KILLED
 from nemesis.faults.needs import Need
@@ -86,10 +86,7 @@ class KillsAtPoints(Family[KillAt]):
 
     async def abandon(self) -> None:
         """Watch nobody any more."""
-        watches = [watch for watches in self._watches.values() for watch in watches.values()]
-        for watch in watches:
-            watch.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
+        await cancelled(watch for watches in self._watches.values() for watch in watches.values())
 
     async def _watch(self, system: StandsStill, node: int, opened: OpenFault[KillAt]) -> None:
         """Kill the node as soon as it stands still."""

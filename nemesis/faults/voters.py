@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from nemesis.errors import NodeFailedError
 from nemesis.faults.breakable import Breakable
-from nemesis.faults.family import Aim, ChangeOutcome, Family, Healed, OpenFault, Stage, attempt, end_all
+from nemesis.faults.family import Aim, ChangeOutcome, Family, Healed, OpenFault, Stage, attempt, cancelled, end_all
 from nemesis.faults.fault import FAULT_S, Fault, named
 from nemesis.faults.look import CHANGED
 from nemesis.faults.needs import Need
@@ -143,9 +143,7 @@ class VoterChanges:
 
     async def abandon(self) -> None:
         """Do nothing more, whoever votes: the run is over."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await cancelled(self._tasks.values())
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

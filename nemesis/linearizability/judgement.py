@@ -81,6 +81,19 @@ class KeyJudgement:
     counterexample: Counterexample | None = None
     reason: str | None = None
 
+    @classmethod
+    def undecided(cls, key: Hashable, operations: int, kernel: str, reason: str) -> KeyJudgement:
+        """That nothing is known of an object with so many operations, and why."""
+        return cls(
+            key=key,
+            verdict=Verdict.UNKNOWN,
+            kernel=kernel,
+            operations=operations,
+            decided=0,
+            configurations=0,
+            reason=reason,
+        )
+
     def doubted(self, doubt: str) -> KeyJudgement:
         """The same, where a conviction is none because of ``doubt``."""
         if self.counterexample is None:

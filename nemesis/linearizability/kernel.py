@@ -129,15 +129,8 @@ def _judge_key(
             with suppress(InapplicableError):
                 return kernel(case)
     except Exception as error:  # whatever goes wrong in one key is said of that key
-        return KeyJudgement(
-            key=key,
-            verdict=Verdict.UNKNOWN,
-            kernel=name,
-            operations=len(operations),
-            decided=0,
-            configurations=0,
-            reason=f"{type(error).__name__} in {name}: {error}",
-        )
+        reason = f"{type(error).__name__} in {name}: {error}"
+        return KeyJudgement.undecided(key, len(operations), name, reason)
     raise AssertionError("the general search decides whatever the others do not")
 
 

@@ -15,13 +15,3 @@ from __future__ import annotations
 from nemesis.pipeline.engine import EngineName, judge_run, judge_runs
 from nemesis.pipeline.judgement import Judgement, write_results
 from nemesis.pipeline.session import EngineUnavailableError, java_available
-
-__all__ = [
-    "EngineName",
-    "EngineUnavailableError",
-    "Judgement",
-    "java_available",
-    "judge_run",
-    "judge_runs",
-    "write_results",
-]

@@ -7,7 +7,7 @@ keeps; ``stage`` is the calm world in which they act, ``views`` how it looks, ``
 
 There are two kinds of stage. ``quorum_stage`` has one quorum log, with ``campaigns`` as its commands. ``cluster_stage``
 has brokers, a controller and one partition: ``cluster_commands`` are its commands, ``cluster_world`` says what it is
-like, holds back rounds of fetching, and sees with ``client_memory`` what goes wrong.
+like, holds back rounds of fetching, and sees what goes wrong.
 
 A *story* is a scenario that teaches, with prose above its steps; ``collection`` knows them by name.
 """

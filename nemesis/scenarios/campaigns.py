@@ -5,14 +5,15 @@ Owns how often one that is to win is hurried. Knows nothing of faults and client
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from nemesis.scenarios.performance import (
-    Performance,
-    happened,
+    Handler,
+    acts,
     quorum_stage_of,
     running_nodes,
-    takes_only,
+    to_each,
     wrong,
 )
 from nemesis.scenarios.quorum_stage import HURRY_MS, QuorumStage
@@ -22,18 +23,13 @@ ELECTION_TRIES = 5
 """How often `elect` hurries a replica: one whose pre-votes were refused goes back to waiting."""
 
 
-def hurry(performance: Performance, directive: Directive) -> str:
+def hurry(stage: QuorumStage, directive: Directive) -> None:
     """One after another; there is time for questions and answers between them, none after the last."""
-    stage = quorum_stage_of(performance, directive)
-    takes_only(directive)
     _hurry_all(stage, directive, directive.words)
-    return happened(performance, stage)
 
 
-def elect(performance: Performance, directive: Directive) -> str:
+def elect(stage: QuorumStage, directive: Directive) -> None:
     """``elect 1``: hurry 1, and if need be again, until it leads. ``elect 1 after 2 3``: hurry these before it."""
-    stage = quorum_stage_of(performance, directive)
-    takes_only(directive)
     if directive.words[1:2] not in ((), ("after",)):
         raise wrong(directive, "say who is to win: 'elect 1', or 'elect 1 after 2 3' if these must give up first")
     elected, before = directive.words[:1], directive.words[2:]
@@ -44,7 +40,7 @@ def elect(performance: Performance, directive: Directive) -> str:
     for _ in range(ELECTION_TRIES):
         _hurry_all(stage, directive, elected)
         if stage.run(HURRY_MS, lambda: stage.leader() is node):
-            return happened(performance, stage)
+            return
     raise wrong(directive, f"{elected[0]} was not elected; see by 'hurry' and 'messages' who refuses, and why")
 
 
@@ -56,10 +52,12 @@ def _hurry_all(stage: QuorumStage, directive: Directive, words: Iterable[str]) -
             raise wrong(directive, f"replica {node.replica_id} leads and has no timeout; name another")
 
 
-def resign(performance: Performance, directive: Directive) -> str:
-    """``resign 1``: let a leader hand over."""
-    stage = quorum_stage_of(performance, directive)
-    takes_only(directive)
-    for node in running_nodes(stage, directive, directive.words):
-        stage.resign(node)
-    return happened(performance, stage)
+COMMANDS: Mapping[str, Handler] = MappingProxyType(
+    {
+        # Let a leader hand over.
+        "resign": to_each(quorum_stage_of, lambda stage, node: stage.resign(node)),
+        "hurry": acts(quorum_stage_of, hurry),
+        "elect": acts(quorum_stage_of, elect),
+    }
+)
+"""The commands of this file by their words."""

@@ -6,18 +6,22 @@ Owns the words in which a cluster is described.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from nemesis.scenarios.cluster_stage import PARTITION, SETTLE_MS, ClusterStage
 from nemesis.scenarios.cluster_world import ClusterShape
 from nemesis.scenarios.performance import (
+    Handler,
     Performance,
+    acts,
     cluster_stage_of,
     happened,
     node_of,
     number_of,
     running_nodes,
-    stage_of,
     takes_only,
+    to_each,
     wrong,
 )
 from nemesis.simulator.node import Node
@@ -111,26 +115,18 @@ def _choice(directive: Directive, name: str, choices: dict[str, bool], default: 
 # --- rounds of fetching ---------------------------------------------------------------------------------------------
 
 
-def hold(performance: Performance, directive: Directive) -> str:
+def hold(stage: ClusterStage, directive: Directive) -> None:
     """``hold 2``: hold back what follower 2 asks; ``hold``: what any follower asks."""
-    stage = _stage(performance, directive)
-    takes_only(directive)
     stage.hold(_followers(stage, directive))
-    return happened(performance, stage)
 
 
-def flow(performance: Performance, directive: Directive) -> str:
+def flow(stage: ClusterStage, directive: Directive) -> None:
     """``flow 2``, ``flow``: let it through again, now and from now on."""
-    stage = _stage(performance, directive)
-    takes_only(directive)
     stage.flow(_followers(stage, directive))
-    return happened(performance, stage)
 
 
-def fetch(performance: Performance, directive: Directive) -> str:
+def fetch(stage: ClusterStage, directive: Directive) -> str | None:
     """``fetch 2``: let one request of follower 2 pass, and its answer; with several, one after another."""
-    stage = _stage(performance, directive)
-    takes_only(directive)
     nodes = running_nodes(stage, directive, directive.words)
     for node in nodes:
         if node.replica_id not in stage.world.holding:
@@ -142,7 +138,7 @@ def fetch(performance: Performance, directive: Directive) -> str:
     names = {str(node.replica_id) for node in nodes}
     lines = [line for line in stage.deliveries.seen if ROUNDS.search(line) and names & set(line.split()[:3])]
     waiting = [f"{node.replica_id} has no answer yet" for node in nodes if stage.world.is_asking(node)]
-    return happened(performance, stage, *lines, *waiting)
+    return "\n".join([*lines, *waiting]) or None
 
 
 def _followers(stage: ClusterStage, directive: Directive) -> list[Node]:
@@ -154,51 +150,26 @@ def _followers(stage: ClusterStage, directive: Directive) -> list[Node]:
 # --- brokers and the controller -------------------------------------------------------------------------------------
 
 
-def fence(performance: Performance, directive: Directive) -> str:
+def fence(stage: ClusterStage, directive: Directive) -> None:
     """``fence 1``: let time pass until the controller has given a broker up that does not send heartbeats."""
-    stage = _stage(performance, directive)
-    takes_only(directive)
     for word in directive.words:
         broker_id = node_of(stage, directive, word).replica_id
         if not stage.run(stage.patience_ms, lambda: stage.is_fenced(broker_id)):  # noqa: B023 - called at once
             raise wrong(directive, f"broker {word} sends heartbeats and is not fenced; 'kill {word}' or 'pause {word}'")
     stage.run(SETTLE_MS)
-    return happened(performance, stage)
 
 
-def stop(performance: Performance, directive: Directive) -> str:
-    """``stop 1``: let a broker leave cleanly."""
-    stage = _stage(performance, directive)
-    takes_only(directive)
-    for node in running_nodes(stage, directive, directive.words):
-        stage.stop(node)
-    return happened(performance, stage)
-
-
-def flush(performance: Performance, directive: Directive) -> str:
-    """``flush 1``: let the system write the log to the disk, where fsync=off leaves that to it."""
-    stage = _stage(performance, directive)
-    takes_only(directive)
-    for node in running_nodes(stage, directive, directive.words):
-        stage.flush(node)
-    return happened(performance, stage)
-
-
-def unclean(performance: Performance, directive: Directive) -> str:
+def unclean(stage: ClusterStage, directive: Directive) -> str:
     """``unclean on``, ``unclean off``: whether the topic rather loses records than waits."""
-    stage = _stage(performance, directive)
-    takes_only(directive)
     if directive.words not in (("on",), ("off",)):
         raise wrong(directive, "say 'unclean on' or 'unclean off'")
     value = "true" if directive.words == ("on",) else "false"
     request = AlterTopicRequest(name=PARTITION.topic, configs={"unclean.leader.election.enable": value})
-    return happened(performance, stage, f"unclean.leader.election.enable={value}: {stage.ask_controller(request)}")
+    return f"unclean.leader.election.enable={value}: {stage.ask_controller(request)}"
 
 
-def elect_leader(performance: Performance, directive: Directive) -> str:
+def elect_leader(stage: ClusterStage, directive: Directive) -> str:
     """``elect-leader preferred``, ``elect-leader unclean leader=2``: an operator asks for an election."""
-    stage = _stage(performance, directive)
-    takes_only(directive, "leader")
     if directive.words not in (("preferred",), ("unclean",)):
         raise wrong(directive, "say 'elect-leader preferred' or 'elect-leader unclean'")
     leader = directive.arguments.get("leader")
@@ -207,8 +178,22 @@ def elect_leader(performance: Performance, directive: Directive) -> str:
         election_type=ElectionType(directive.words[0]),
         leader_id=None if leader is None else ReplicaId(number_of(directive, leader)),
     )
-    return happened(performance, stage, f"elect-leader: {stage.ask_controller(request)}")
+    return f"elect-leader: {stage.ask_controller(request)}"
 
 
-def _stage(performance: Performance, directive: Directive) -> ClusterStage:
-    return cluster_stage_of(stage_of(performance, directive), directive)
+COMMANDS: Mapping[str, Handler] = MappingProxyType(
+    {
+        "cluster": cluster,
+        "hold": acts(cluster_stage_of, hold),
+        "flow": acts(cluster_stage_of, flow),
+        "fetch": acts(cluster_stage_of, fetch),
+        "fence": acts(cluster_stage_of, fence),
+        # Let a broker leave cleanly.
+        "stop": to_each(cluster_stage_of, lambda stage, node: stage.stop(node)),
+        # Let the system write the log to the disk, where fsync=off leaves that to it.
+        "flush": to_each(cluster_stage_of, lambda stage, node: stage.flush(node)),
+        "unclean": acts(cluster_stage_of, unclean),
+        "elect-leader": acts(cluster_stage_of, elect_leader, "leader"),
+    }
+)
+"""The commands of this file by their words."""

@@ -2,13 +2,15 @@
 
 Owns what only clusters have: rounds of fetching that are let through one by one, brokers that stop or are fenced, and
 what an operator may ask of the controller. Knows no command and no file.
+
+``ClientMemory`` has what a client of a story remembers: which of its records were acknowledged, and what it has read
+where.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from nemesis.scenarios.client_memory import ClientMemory
 from nemesis.scenarios.cluster_world import ClusterShape, ClusterWorld, judges_of
 from nemesis.scenarios.messages import ClusterDeliveries, Standing
 from nemesis.scenarios.stage import HOLD, Stage
@@ -272,3 +274,37 @@ def _incarnation(node: Node) -> str:
 
 def _is_settled(partition: Partition) -> bool:
     return partition.log.is_flushed and partition.high_watermark == partition.log.log_end_offset
+
+
+LOST = "LOST"
+INCONSISTENT = "INCONSISTENT"
+
+
+class ClientMemory:
+    """Of one partition."""
+
+    def __init__(self) -> None:
+        self._acknowledged: dict[str, int] = {}
+        self._read: dict[int, str] = {}
+
+    def acknowledge(self, value: str, offset: int) -> None:
+        """A record was acknowledged with ``acks=all``."""
+        self._acknowledged[value] = offset
+
+    def compare(self, cells: Iterable[Cell]) -> list[str]:
+        """Take what a read has found; in words, what contradicts it. Each record is missed once."""
+        found: list[str] = []
+        for cell in cells:
+            for value in self._missing(cell):
+                del self._acknowledged[value]
+                found.append(f"{LOST} {value}: it was acknowledged at offset {cell.offset}, where {cell.value} is")
+            before = self._read.setdefault(cell.offset, cell.value)
+            if before != cell.value:
+                found.append(
+                    f"{INCONSISTENT} at offset {cell.offset}: a consumer has read {before}, and now {cell.value}"
+                )
+        return found
+
+    def _missing(self, cell: Cell) -> list[str]:
+        """What was acknowledged at this offset and is not this record."""
+        return [value for value, at in self._acknowledged.items() if at == cell.offset and value != cell.value]

@@ -14,6 +14,7 @@ from nemesis.scenarios import campaigns, cluster_commands, doing_harm, passing_t
 from nemesis.scenarios.performance import (
     Handler,
     Performance,
+    acts,
     happened,
     node_of,
     number_of,
@@ -73,18 +74,14 @@ def _world(performance: Performance, directive: Directive) -> str:
     return f"{len(performance.stage.world.nodes)} replicas with {rules}"
 
 
-def _start(performance: Performance, directive: Directive) -> str:
-    stage = stage_of(performance, directive)
-    takes_only(directive)
+def _start(stage: Stage, directive: Directive) -> None:
     if not directive.words:
         stage.world.start_all()
-        return happened(performance, stage)
     for word in directive.words:
         node = node_of(stage, directive, word)
         if node.is_up:
             raise wrong(directive, f"replica {word} has a process already; remove the word")
         stage.start(node)
-    return happened(performance, stage)
 
 
 def _show(performance: Performance, directive: Directive) -> str:
@@ -112,9 +109,7 @@ def _simulate(_: Performance, directive: Directive) -> str:
 # --- the client -----------------------------------------------------------------------------------------------------
 
 
-def _append(performance: Performance, directive: Directive) -> str:
-    stage = stage_of(performance, directive)
-    takes_only(directive, "to", "acks")
+def _append(stage: Stage, directive: Directive) -> None:
     target = _target(stage, directive, "to")
     acks = ACKS.get(directive.arguments.get("acks", "all"))
     if acks is None:
@@ -123,21 +118,15 @@ def _append(performance: Performance, directive: Directive) -> str:
         if value in stage.waiting:
             raise wrong(directive, f"an append of {value!r} waits for its answer still; append another value")
         stage.append(value, target, acks=acks)
-    return happened(performance, stage)
 
 
-def _read(performance: Performance, directive: Directive) -> str:
-    stage = stage_of(performance, directive)
-    takes_only(directive, "from", words=False)
+def _read(stage: Stage, directive: Directive) -> str:
     target = _target(stage, directive, "from")
-    return happened(performance, stage, f"read from {target.replica_id}: {stage.read(target)}")
+    return f"read from {target.replica_id}: {stage.read(target)}"
 
 
-def _poll(performance: Performance, directive: Directive) -> str:
-    stage = stage_of(performance, directive)
-    takes_only(directive, "from", words=False)
+def _poll(stage: Stage, directive: Directive) -> None:
     stage.poll(_target(stage, directive, "from"))
-    return happened(performance, stage)
 
 
 def _target(stage: Stage, directive: Directive, argument: str) -> Node:
@@ -151,35 +140,17 @@ def _target(stage: Stage, directive: Directive, argument: str) -> Node:
 COMMANDS: Mapping[str, Handler] = MappingProxyType(
     {
         "world": _world,
-        "cluster": cluster_commands.cluster,
-        "start": _start,
+        "start": acts(stage_of, _start),
         "show": _show,
         "messages": _messages,
         "run": passing_time.run,
-        "append": _append,
-        "read": _read,
-        "poll": _poll,
-        "cut": doing_harm.cut,
-        "isolate": doing_harm.isolate,
-        "heal": doing_harm.heal,
-        "kill": doing_harm.kill,
-        "power-loss": doing_harm.power_loss,
-        "replace-disk": doing_harm.replace_disk,
-        "slow-disk": doing_harm.slow_disk,
-        "pause": doing_harm.pause,
-        "resume": doing_harm.resume,
-        "resign": campaigns.resign,
-        "hurry": campaigns.hurry,
-        "elect": campaigns.elect,
-        "hold": cluster_commands.hold,
-        "fetch": cluster_commands.fetch,
-        "flow": cluster_commands.flow,
-        "fence": cluster_commands.fence,
-        "stop": cluster_commands.stop,
-        "flush": cluster_commands.flush,
-        "unclean": cluster_commands.unclean,
-        "elect-leader": cluster_commands.elect_leader,
+        "append": acts(stage_of, _append, "to", "acks"),
+        "read": acts(stage_of, _read, "from", words=False),
+        "poll": acts(stage_of, _poll, "from", words=False),
         "simulate": _simulate,
+        **doing_harm.COMMANDS,
+        **campaigns.COMMANDS,
+        **cluster_commands.COMMANDS,
     }
 )
 """Every command by its word."""

@@ -5,16 +5,18 @@ Owns the words for which links are cut. Knows nothing of time and clients.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from nemesis.disks.hindrance import Hindrance
 from nemesis.faults.links import Link
 from nemesis.scenarios.performance import (
-    Performance,
-    happened,
+    Handler,
+    acts,
     node_of,
     number_of,
-    running_nodes,
     stage_of,
-    takes_only,
+    to_each,
     wrong,
 )
 from nemesis.scenarios.stage import Stage
@@ -26,10 +28,8 @@ BY_HAND = 0
 # --- links ----------------------------------------------------------------------------------------------------------
 
 
-def cut(performance: Performance, directive: Directive) -> str:
+def cut(stage: Stage, directive: Directive) -> str:
     """``cut 1 from 2 3`` in both directions, ``cut 1 to 2 3`` in one."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
     words = directive.words
     if len(words) < 3 or words[1] not in ("from", "to"):
         raise wrong(directive, "say which links: 'cut 1 from 2 3' in both directions, 'cut 1 to 2 3' in one")
@@ -39,27 +39,23 @@ def cut(performance: Performance, directive: Directive) -> str:
     if words[1] == "from":
         links += [(target, source) for target in targets]
     stage.cut(frozenset(links))
-    return happened(performance, stage, _cuts_text(stage))
+    return _cuts_text(stage)
 
 
-def isolate(performance: Performance, directive: Directive) -> str:
+def isolate(stage: Stage, directive: Directive) -> str:
     """``isolate 1``: cut all links between it and the other replicas."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
     for word in directive.words:
         one = node_of(stage, directive, word).replica_id
         others = [other for other in stage.world.nodes if other != one]
         stage.cut(frozenset(link for other in others for link in ((one, other), (other, one))))
-    return happened(performance, stage, _cuts_text(stage))
+    return _cuts_text(stage)
 
 
-def heal(performance: Performance, directive: Directive) -> str:
+def heal(stage: Stage, directive: Directive) -> str:
     """``heal``: let everything through again; ``heal 1``: what goes from or to it."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
     healed = frozenset(node_of(stage, directive, word).replica_id for word in directive.words)
     stage.heal(healed or None)
-    return happened(performance, stage, _cuts_text(stage))
+    return _cuts_text(stage)
 
 
 def _cuts_text(stage: Stage) -> str:
@@ -73,59 +69,35 @@ def _cuts_text(stage: Stage) -> str:
 # --- processes and machines -----------------------------------------------------------------------------------------
 
 
-def kill(performance: Performance, directive: Directive) -> str:
-    """``kill 1``: end the process; what it wrote is still there."""
-    return _end(performance, directive, power=False)
-
-
-def power_loss(performance: Performance, directive: Directive) -> str:
-    """``power-loss 1``: end the process, and lose what was not flushed."""
-    return _end(performance, directive, power=True)
-
-
-def _end(performance: Performance, directive: Directive, *, power: bool) -> str:
-    stage = stage_of(performance, directive)
-    takes_only(directive)
-    for node in running_nodes(stage, directive, directive.words):
-        stage.end(node, power=power)
-    return happened(performance, stage)
-
-
-def replace_disk(performance: Performance, directive: Directive) -> str:
+def replace_disk(stage: Stage, directive: Directive) -> None:
     """``replace-disk 1``: put an empty disk into a machine on which nothing runs."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
     for word in directive.words:
         node = node_of(stage, directive, word)
         if node.is_up:
             raise wrong(directive, f"replica {word} runs; 'kill {word}' first")
         stage.world.wipe(node)
-    return happened(performance, stage)
 
 
-def slow_disk(performance: Performance, directive: Directive) -> str:
+def slow_disk(stage: Stage, directive: Directive) -> None:
     """``slow-disk 1 factor=1000``: each flush there takes so many times as long."""
-    stage = stage_of(performance, directive)
-    takes_only(directive, "factor")
     factor = number_of(directive, directive.arguments.get("factor", "1"))
     for word in directive.words:
         node_of(stage, directive, word).disk.hinder(BY_HAND, Hindrance(slow_factor=factor))
-    return happened(performance, stage)
 
 
-def pause(performance: Performance, directive: Directive) -> str:
-    """``pause 1``: let the process stand still."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
-    for node in running_nodes(stage, directive, directive.words):
-        node.pause(BY_HAND)
-    return happened(performance, stage)
-
-
-def resume(performance: Performance, directive: Directive) -> str:
-    """``resume 1``: let it go on, with all that has come meanwhile."""
-    stage = stage_of(performance, directive)
-    takes_only(directive)
-    for node in running_nodes(stage, directive, directive.words):
-        node.resume(BY_HAND)
-    return happened(performance, stage)
+COMMANDS: Mapping[str, Handler] = MappingProxyType(
+    {
+        "cut": acts(stage_of, cut),
+        "isolate": acts(stage_of, isolate),
+        "heal": acts(stage_of, heal),
+        # End the process; what it wrote is still there, or what was not flushed is lost.
+        "kill": to_each(stage_of, lambda stage, node: stage.end(node, power=False)),
+        "power-loss": to_each(stage_of, lambda stage, node: stage.end(node, power=True)),
+        "replace-disk": acts(stage_of, replace_disk),
+        "slow-disk": acts(stage_of, slow_disk, "factor"),
+        # Let the process stand still; and go on, with all that has come meanwhile.
+        "pause": to_each(stage_of, lambda _, node: node.pause(BY_HAND)),
+        "resume": to_each(stage_of, lambda _, node: node.resume(BY_HAND)),
+    }
+)
+"""The commands of this file by their words."""

@@ -15,7 +15,7 @@ from itertools import count
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from nemesis.scenarios.client_memory import INCONSISTENT, LOST
+from nemesis.scenarios.cluster_stage import INCONSISTENT, LOST
 from nemesis.scenarios.performance import SAME
 from nemesis.scenarios.picture import EPOCH_COLOURS, NOTE_X, WIDTH, Picture, draw
 from nemesis.scenarios.play import Played

@@ -10,7 +10,7 @@ from functools import partial
 
 from nemesis.scenarios.performance import (
     Performance,
-    cluster_stage_of,
+    as_cluster_stage,
     happened,
     node_of,
     number_of,
@@ -77,10 +77,10 @@ def _conditions_of(stage: Stage, directive: Directive, name: str, text: str) -> 
             return [partial(_leads, stage, node_of(stage, directive, text))]
         case "isr":
             members = [node_of(stage, directive, word).replica_id for word in text.split(",") if word]
-            return [partial(cluster_stage_of(stage, directive).is_isr, frozenset(members))]
+            return [partial(as_cluster_stage(stage, directive).is_isr, frozenset(members))]
         case "fenced" | "unfenced":
             brokers = [node_of(stage, directive, word).replica_id for word in text.split(",")]
-            is_fenced = cluster_stage_of(stage, directive).is_fenced
+            is_fenced = as_cluster_stage(stage, directive).is_fenced
             return [lambda: all(is_fenced(broker) is (name == "fenced") for broker in brokers)]
         case _:
             return [_condition_of(stage, directive, name, part) for part in text.split(",")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nemesis.scenarios.cluster_stage import ClusterStage
 from nemesis.scenarios.quorum_stage import QuorumStage
@@ -31,6 +32,7 @@ class Performance:
     """What arrived during the last directive that let anything arrive."""
 
 
+StageT = TypeVar("StageT", bound=Stage)
 Handler = Callable[[Performance, Directive], str]
 """What a command's word stands for: it returns what is printed."""
 
@@ -58,8 +60,13 @@ def quorum_stage_of(performance: Performance, directive: Directive) -> QuorumSta
     return stage
 
 
-def cluster_stage_of(stage: Stage, directive: Directive) -> ClusterStage:
-    """The same stage as one of a cluster, for what only clusters have."""
+def cluster_stage_of(performance: Performance, directive: Directive) -> ClusterStage:
+    """The stage of a cluster, for what only clusters have."""
+    return as_cluster_stage(stage_of(performance, directive), directive)
+
+
+def as_cluster_stage(stage: Stage, directive: Directive) -> ClusterStage:
+    """The same stage as one of a cluster."""
     if not isinstance(stage, ClusterStage):
         raise wrong(directive, f"{directive.text} needs a 'cluster', which has brokers and a controller")
     return stage
@@ -118,3 +125,33 @@ def happened(performance: Performance, stage: Stage, *lines: str) -> str:
     performance.shown = view
     table = world_table(view) if is_news else SAME
     return "\n".join([f"at {view.at_ms} ms", *lines, *stage.take_told(), table])
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+def acts(
+    find: Callable[[Performance, Directive], StageT],
+    act: Callable[[StageT, Directive], str | None],
+    *arguments: str,
+    words: bool = True,
+) -> Handler:
+    """A command that takes these arguments, acts on the stage, and tells what happened and what ``act`` says of it."""
+
+    def handle(performance: Performance, directive: Directive) -> str:
+        stage = find(performance, directive)
+        takes_only(directive, *arguments, words=words)
+        said = act(stage, directive)
+        return happened(performance, stage, *(() if said is None else (said,)))
+
+    return handle
+
+
+def to_each(find: Callable[[Performance, Directive], StageT], act: Callable[[StageT, Node], object]) -> Handler:
+    """A command that does something to each machine that its words name, on which a process is."""
+
+    def act_on_all(stage: StageT, directive: Directive) -> None:
+        for node in running_nodes(stage, directive, directive.words):
+            act(stage, node)
+
+    return acts(find, act_on_all)

@@ -1,7 +1,8 @@
 """How faults are done to a simulated world: the simulator's counterpart of what families do to live systems.
 
 Owns the one table of it: how each is done and undone, which climates have it, and how it is drawn there. What is not
-in it cannot be done here; nobody else lists what can.
+in it cannot be done here; nobody else lists what can. The schedule of a seed is drawn by it, in the
+same form as for live runs. Whom a step hits is decided when it strikes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from nemesis.faults.shapes import DRAWN_SHAPES, Shape
 from nemesis.faults.simulated import Clog, DelayMetadata
 from nemesis.faults.targets import Role, Target
 from nemesis.faults.timekeeping import JumpClock, StopClock
+from nemesis.schedules.schedule import Heal, Inject, Schedule, Step
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.node import Crash, Node
 from nemesis.simulator.world import World
@@ -252,3 +254,40 @@ def drawn_in_clusters() -> Iterator[tuple[type[Fault], Dice]]:
 def drawn(kind: type[Fault], climate: Climate, random: Random) -> Fault:
     """Any fault of this kind."""
     return WEATHER[kind].draw(climate, random)
+
+
+FIRST_FAULT_MS = 1500
+
+
+def draw_schedule(climate: Climate, random: Random, *, time_limit_s: float) -> Schedule:
+    """Faults of the climate's weather with calm between them, sometimes several at once."""
+    steps = sorted(_steps(climate, random, int(time_limit_s * 1000)), key=lambda step: step.at_s)
+    return Schedule(name="simulated", time_limit_s=time_limit_s, steps=tuple(steps))
+
+
+def _steps(climate: Climate, random: Random, end_ms: int) -> Iterator[Step]:
+    at_ms, fault_id = FIRST_FAULT_MS, 0
+    damages_left = damages_max(climate)
+    while climate.weather and at_ms < end_ms:
+        kind = random.choice(climate.weather)
+        if kind is DamageDisk and at_ms < end_ms // 2:
+            kind = random.choice(climate.weather)  # There is little to damage yet.
+        until_ms = min(at_ms + random.randint(*climate.fault_ms), end_ms)
+        if kind is not DamageDisk or damages_left:
+            damages_left -= kind is DamageDisk
+            fault = drawn(kind, climate, random)
+            draw = random.getrandbits(32)
+            yield Step(at_s=at_ms / 1000, action=Inject(fault_id=fault_id, fault=fault, draw=draw))
+            yield Step(at_s=until_ms / 1000, action=Heal(fault_id=fault_id))
+            fault_id += 1
+        if random.random() >= climate.overlap:
+            at_ms = until_ms
+        at_ms += random.randint(*climate.calm_ms)
+
+
+def damages_max(climate: Climate) -> int:
+    """How many machines may lose what they had: less than half of a quorum, and no more than writes can do without."""
+    minority = (climate.voters - 1) // 2
+    if climate.cluster is None:
+        return minority
+    return min(minority, climate.cluster.replication_factor - climate.cluster.min_insync_replicas)

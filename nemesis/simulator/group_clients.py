@@ -18,12 +18,12 @@ from typing import Any
 
 from nemesis.history import READ, EventType
 from nemesis.simulator.asking import Caller
+from nemesis.simulator.clients import Roll
 from nemesis.simulator.climate import Climate
 from nemesis.simulator.group_climate import COUNTER, STORE, GroupClimate
 from nemesis.simulator.group_errand import Ended, Errand, ask, reply_of
 from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
-from nemesis.simulator.roll import Roll
 from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import World
 from nemesis.workload.counter import INCREMENT

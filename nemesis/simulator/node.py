@@ -12,11 +12,10 @@ from functools import partial
 from random import Random
 
 from nemesis.disks.simulated_files import PowerLossError
-from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.flushes import Flushes
 from nemesis.simulator.losses import Loss, Losses
-from nemesis.simulator.queue import US_PER_MS
+from nemesis.simulator.queue import US_PER_MS, NodeClock
 from nemesis.simulator.steps import Crash, Step, Surroundings, clause_of
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx

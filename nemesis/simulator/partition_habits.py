@@ -1,23 +1,31 @@
-"""What a replica of a partition owes beyond safety, checked after every step: to go on as soon as it may.
+"""What a replica owes beyond safety, checked after every step: to go on as soon as it may, and to add who can follow.
 
 Owns promises whose breach loses nothing and costs time: writes that are not acknowledged, records that are not shown,
 replicas that leave for nothing. Nobody would notice afterwards, since everything is made good in the end; so they are
 seen in what one replica believes, at once.
 
 Source: KAFKA-769, KAFKA-7152, KAFKA-13091.
+
+A leader that adds voters must see first that they have caught up: else nothing can be committed once another voter
+fails, until the newcomer has the whole log. Source: Ongaro's thesis, section 4.2.1; KIP-853.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from nemesis.simulator.node import Node, Step
 from nemesis.simulator.violations import BrokenInvariantError
+from nemesis.simulator.voter_book import VoterBook
 from nemesis.simulator.world import Observer
 from replica.core import effects as fx
 from replica.core.partition import Partition
 from replica.core.partition.roles import Leader, PendingShrink, Role
+from replica.core.quorum.roles import Leader as ElectedLeader
 from replica.ids import Offset, ReplicaId, TopicPartition
+from replica.records import decode_voters
+from replica.voters import ReplicaKey, VoterSet
 
 _STORED = frozenset[type](
     (fx.StoreHighWatermarks, fx.Truncate, fx.StartLogAt, fx.CreateLog, fx.DeleteLog, fx.ReplaceLog)
@@ -126,3 +134,34 @@ def _ends(partition: Partition, role: Leader) -> Iterator[Offset | None]:
         broker = partition.brokers.get(replica_id)
         if replica_id in role.isr_state.maximal_isr or (broker is not None and broker.is_active):
             yield remote.log_end_offset
+
+
+class VoterHabits(Observer):
+    """Watches who is added. It is told of a step after the judges that keep the books."""
+
+    def __init__(self, books: Mapping[TopicPartition, VoterBook]) -> None:
+        self._books = books
+        self._flushed: defaultdict[tuple[TopicPartition, ReplicaKey], Offset] = defaultdict(lambda: Offset(0))
+        """How far a log has ever been on a disk."""
+
+    def on_step(self, node: Node, step: Step) -> None:
+        for log in self._books:
+            end_offset = node.flushed_end.get(log, Offset(0))
+            self._flushed[log, node.key] = max(self._flushed[log, node.key], end_offset)
+        for effect in step.effects if fx.Append in step.kinds else ():
+            if isinstance(effect, fx.Append):
+                for voters in filter(None, map(decode_voters, effect.batches)):
+                    self._on_voters(node, effect.topic_partition, voters)
+
+    def _on_voters(self, node: Node, log: TopicPartition, voters: VoterSet) -> None:
+        role = None if node.core is None else node.core.logs[log].role
+        if not isinstance(role, ElectedLeader):
+            return
+        before = self._books[log].before_last(node.replica_id)
+        for voter in voters.voters:
+            if not before.has(voter.key) and self._flushed[log, voter.key] <= role.epoch_start_offset:
+                detail = (
+                    f"replica {node.replica_id} adds {voter.replica_id}, which has flushed up to "
+                    f"{self._flushed[log, voter.key]}; its epoch begins at {role.epoch_start_offset}"
+                )
+                raise BrokenInvariantError("newcomer-has-caught-up", detail)

@@ -28,7 +28,7 @@ from nemesis.simulator.climate_fields import (
     with_fields,
 )
 from nemesis.simulator.cluster_seeds import is_bearable
-from nemesis.simulator.plan import damages_max
+from nemesis.simulator.faults import damages_max
 from nemesis.simulator.run import SimOptions
 from nemesis.variants.worlds import WorldKind
 

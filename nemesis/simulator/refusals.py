@@ -3,11 +3,15 @@
 Owns who hears when that nobody listens where a peer did. Whoever watches a machine whose process has ended sees its
 connection end, dials, and is refused, unless the way there is cut or held up: then there is silence, and no evidence.
 It dials again, ever more seldom, until a process runs there. A core may hear of it late. And now and then something
-refuses in the name of a process that lives on, and all who watch it may believe that. Judges nothing.
+refuses in the name of a process that lives on, and all who watch it may believe that.
+
+``RefusalInvariants`` holds the cluster to what it may conclude from evidence: that is of one process only, and the next
+one of the same broker is not fenced for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from random import Random
 
@@ -17,9 +21,11 @@ from nemesis.simulator.node import Crash, Node, Step
 from nemesis.simulator.queue import US_PER_MS, US_PER_S
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
+from nemesis.simulator.violations import BrokenInvariantError
 from nemesis.simulator.world import Observer, World
 from replica.core import effects as fx
 from replica.core import events as ev
+from replica.core.metadata.image import BrokerRegistration
 from replica.core.metadata.replay import METADATA_LOG
 from replica.core.quorum.roles import Follower
 from replica.ids import ReplicaId
@@ -145,3 +151,46 @@ class Refusals(Observer):
         self._rare[Rare.BROKER_REFUSED] += any(
             isinstance(effect, fx.Append) and effect.topic_partition == METADATA_LOG for effect in step.effects
         )
+
+
+class RefusalInvariants(Observer):
+    """The promise about evidence; ``refusals`` gives it, and knows of which process."""
+
+    def __init__(self, refusals: Refusals) -> None:
+        self._refusals = refusals
+        self._brokers: dict[ReplicaId, Mapping[ReplicaId, BrokerRegistration]] = {}
+        """What each controller had decided of brokers after its last step."""
+        self._sessions: dict[ReplicaId, Mapping[ReplicaId, int]] = {}
+
+    def on_step(self, node: Node, step: Step) -> None:
+        """Look at what a controller has decided upon evidence."""
+        if node.core is None or node.core.controller is None or not node.core.controller.is_active:
+            self._brokers.pop(node.replica_id, None)
+            return
+        controller = node.core.controller.controller
+        before, now = self._brokers.get(node.replica_id), controller.image.brokers
+        if isinstance(step.event, ev.PeerRefused) and before is not None and now is not before:
+            self._check_fenced(node, step.event, before, now)
+        self._brokers[node.replica_id] = now
+        self._sessions[node.replica_id] = controller.session_deadlines_ms
+
+    def _check_fenced(
+        self,
+        node: Node,
+        event: ev.PeerRefused,
+        before: Mapping[ReplicaId, BrokerRegistration],
+        now: Mapping[ReplicaId, BrokerRegistration],
+    ) -> None:
+        """A broker is fenced for its own process, and not for an earlier one; for its silence it may be anyway."""
+        was, fenced = before.get(event.replica_id), now.get(event.replica_id)
+        if was is None or was.fenced or fenced is None or not fenced.fenced:
+            return
+        is_over = self._sessions[node.replica_id].get(event.replica_id, node.now_ms) <= node.now_ms
+        meant = self._refusals.incarnations[node.replica_id, event.replica_id, event.refused_at_ms]
+        registered = int(fenced.incarnation_id.rpartition(".")[2])
+        if registered > meant and not is_over:
+            detail = (
+                f"controller {node.replica_id} fences broker {event.replica_id}, process {registered}, because "
+                f"process {meant} had ended"
+            )
+            raise BrokenInvariantError("fenced-by-an-old-refusal", detail)

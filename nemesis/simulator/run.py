@@ -29,11 +29,11 @@ from nemesis.simulator.climate import QUICK_LANE_MS, Climate
 from nemesis.simulator.cluster_census import ClusterCensus
 from nemesis.simulator.directory_loss import DirectoryLoss
 from nemesis.simulator.disk_loss import DiskLoss
+from nemesis.simulator.faults import draw_schedule
 from nemesis.simulator.group_clients import GroupClients
 from nemesis.simulator.group_invariants import GroupInvariants
-from nemesis.simulator.history_judgement import judge_record
 from nemesis.simulator.injector import SimulatedInjector
-from nemesis.simulator.judges import books_of, judges_of
+from nemesis.simulator.judges import books_of, judge_record, judges_of
 from nemesis.simulator.needs import with_needs
 from nemesis.simulator.node import Node
 from nemesis.simulator.not_promised import told, with_allowed
@@ -41,14 +41,12 @@ from nemesis.simulator.operator import Operator
 from nemesis.simulator.partition_history import GivenUp
 from nemesis.simulator.partition_invariants import PartitionInvariants
 from nemesis.simulator.passing_topic import PassingTopic
-from nemesis.simulator.plan import draw_schedule
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.reassigner import Reassigner
 from nemesis.simulator.record import Record, log_rows
 from nemesis.simulator.recovery import GroupRecovery, copied, hosted_logs, lost_to_damage, why_not_converged
-from nemesis.simulator.refusal_invariants import RefusalInvariants
-from nemesis.simulator.refusals import Refusals
+from nemesis.simulator.refusals import RefusalInvariants, Refusals
 from nemesis.simulator.rolling_upgrade import RollingUpgrade
 from nemesis.simulator.rot import Rot
 from nemesis.simulator.seeds import climate_of

@@ -11,11 +11,10 @@ from random import Random
 
 from nemesis.faults.links import CLIENTS
 from nemesis.simulator.climate import QUICK_LANE_MS, Climate
-from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import CLUSTER_ID, NodeDisk, directory_id_for
 from nemesis.simulator.network import Network
 from nemesis.simulator.node import Crash, Node, Step
-from nemesis.simulator.queue import US_PER_MS, Action, EventQueue
+from nemesis.simulator.queue import US_PER_MS, Action, EventQueue, NodeClock
 from nemesis.simulator.record import Record
 from nemesis.simulator.violations import BrokenInvariantError
 from replica.core import effects as fx

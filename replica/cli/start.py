@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from enum import StrEnum
 from functools import cache
@@ -55,8 +56,10 @@ def start_command(
         # gRPC's own library writes to standard error past every logger, and lines there are ours to format. It reads
         # this once, when it is loaded.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-        options = server_options_from(values)
-        from replica.server.main import serve
+        # structlog imports it to draw tracebacks, which takes a tenth of all that a start computes; here they are JSON.
+        with _without("rich"):
+            options = server_options_from(values)
+            from replica.server.main import serve
 
         rules = None if make_rules is None else make_rules()
         files = None if make_files is None else make_files()
@@ -71,6 +74,19 @@ def start_command(
         epilog=epilog,
         sections=sections(),
     )
+
+
+@contextmanager
+def _without(module: str) -> Iterator[None]:
+    """Let whoever would import a module if it is there do without it."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]  # As Python has it: an import of it fails.
+    try:
+        yield
+    finally:
+        del sys.modules[module]
 
 
 @cache

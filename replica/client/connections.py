@@ -74,9 +74,10 @@ class GrpcConnections:
             transport = GrpcTransport(lambda _: endpoint.address, ping_ms=self._ping_ms, tls=self._tls)
             self._transports[endpoint.address] = transport
         try:
-            return await transport.call(_WHOEVER, request, timeout_ms)
+            response: Response = await transport.call(_WHOEVER, request, timeout_ms)
         except TransportError as error:
             raise type(error)(_told_of(endpoint, str(error))) from error
+        return response
 
     async def close(self) -> None:
         """Close every channel; calls in flight fail."""

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 from replica.client.accumulator import RecordAccumulator
 from replica.client.asking import NEEDS_NEW_VIEW, Failed
-from replica.client.attempts import Ending, Verdict, verdict_of
+from replica.client.attempts import Ending, verdict_of
 from replica.client.clock import Deadline, wait_task
 from replica.client.cluster_view import ClusterView
 from replica.client.controller_calls import ControllerCalls
@@ -22,7 +22,13 @@ from replica.client.failures import ClientError, NotWrittenError, OutcomeUnknown
 from replica.client.leader_calls import LeaderCalls
 from replica.client.producer_config import ProducerConfig
 from replica.client.producer_values import BatchId, GivenUp, ProducerIdentity, ReadyBatch
-from replica.core.messages import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from replica.core.messages import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+    Response,
+)
 from replica.ids import TopicPartition
 from replica.rpc.transport import NotAppliedError, TransportError
 
@@ -195,31 +201,18 @@ class Sender:
     # --- one attempt ------------------------------------------------------------------------------------------------
 
     async def _attempt(self, ready: ReadyBatch) -> None:
-        attempt = await self._sent(ready)
-        verdict = verdict_of(attempt)
-        waiting = self._waiting.get(ready.batch_id)
-        if waiting is not None:
-            waiting.last = attempt
-            waiting.in_doubt |= verdict.may_be_written
-        if self._is_misdirected(ready.topic_partition, attempt):
-            self._leaders.on_unreachable(ready.topic_partition)
-        self._on_ended(ready.batch_id, attempt, verdict)
-        self._wake.set()
-
-    def _is_misdirected(self, name: TopicPartition, attempt: ProduceResponse | TransportError) -> bool:
-        """Whether the next attempt wants a newer view: a wrong broker was asked, or a dead one, and named no other."""
-        if isinstance(attempt, TransportError):
-            return True
-        return attempt.error in NEEDS_NEW_VIEW and not self._view.on_hint(name, attempt.current_leader)
-
-    async def _sent(self, ready: ReadyBatch) -> ProduceResponse | TransportError:
-        """Send a batch to whom is believed to lead; learn what there is to learn from the answer."""
+        """Send a batch to whom is believed to lead."""
         name = ready.topic_partition
         deadline = self._view.deadline(self._config.request_timeout_ms)
         leader = await self._leaders.find(name, deadline)
         if isinstance(leader, Failed):
-            return NotAppliedError(leader.reason)
+            self._on_ended(ready, NotAppliedError(leader.reason))
+            return
         assert leader.leader_id is not None, leader
+        waiting = self._waiting.get(ready.batch_id)
+        if waiting is None:
+            self._on_ended(ready, NotAppliedError(f"the batch for {name} was given up before it was sent"))
+            return
         request = ProduceRequest(
             topic_partition=name,
             acks=self._config.acks.value,
@@ -227,30 +220,41 @@ class Sender:
             records=ready.batch.data,
             cluster_id=self._view.config.cluster_id,
         )
-        waiting = self._waiting.get(ready.batch_id)
-        if waiting is None:
-            return NotAppliedError(f"the batch for {name} was given up before it was sent")
+        attempt: Response | TransportError
         waiting.is_calling = True
         try:
-            answer = await self._view.call(leader.leader_id, request, deadline.left_ms())
+            attempt = await self._view.call(leader.leader_id, request, deadline.left_ms())
         except TransportError as error:
-            return error
+            attempt = error
         finally:
             waiting.is_calling = False
-        assert isinstance(answer, ProduceResponse), answer
-        return answer
+        assert isinstance(attempt, ProduceResponse | TransportError), attempt
+        self._on_ended(ready, attempt)
+
+    def _is_misdirected(self, name: TopicPartition, attempt: ProduceResponse | TransportError) -> bool:
+        """Whether the next attempt wants a newer view: a wrong broker was asked, or a dead one, and named no other."""
+        if isinstance(attempt, TransportError):
+            return True
+        return attempt.error in NEEDS_NEW_VIEW and not self._view.on_hint(name, attempt.current_leader)
 
     # --- what becomes of the records --------------------------------------------------------------------------------
 
-    def _on_ended(self, batch_id: BatchId, attempt: ProduceResponse | TransportError, verdict: Verdict) -> None:
+    def _on_ended(self, ready: ReadyBatch, attempt: ProduceResponse | TransportError) -> None:
         """Have the accumulator hear how an attempt has ended, and the records what has become of them, if anything."""
+        verdict, batch_id = verdict_of(attempt), ready.batch_id
         now_ms, may_be_written = self._view.clock.now_ms(), verdict.may_be_written
+        waiting = self._waiting.get(batch_id)
+        if waiting is not None:
+            waiting.last = attempt
+            waiting.in_doubt |= may_be_written
+        if self._is_misdirected(ready.topic_partition, attempt):
+            self._leaders.on_unreachable(ready.topic_partition)
         given_up: GivenUp | None = None
         match verdict.ending:
             case Ending.WRITTEN:
                 self._accumulator.on_written(batch_id)
-                waiting = self._waiting.pop(batch_id, None)
                 if waiting is not None:  # Else it was given up before, and said that it may be written.
+                    del self._waiting[batch_id]
                     assert isinstance(attempt, ProduceResponse), attempt
                     waiting.delivery.written(attempt.base_offset, attempt.leader_epoch)
                     self._settled.set()
@@ -264,6 +268,7 @@ class Sender:
                 assert_never(verdict.ending)
         if given_up is not None:
             self._on_given_up(given_up)
+        self._wake.set()
 
     def _on_given_up(self, given_up: GivenUp) -> None:
         waiting = self._waiting.pop(given_up.batch_id, None)

@@ -56,6 +56,8 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, ReplicaId, TopicPartition
 from replica.machines import AppliedLog
 
+StorageReport = Flushed | SnapshotStored | SnapshotTooLarge | BatchFound | ProducersScanned | LogStartMoved
+
 
 class Replica:
     """One replica process as a value-in, value-out machine over all its logs. Not reentrant.
@@ -185,7 +187,14 @@ class Replica:
             ON_REQUEST[type(event.request)](self, event.call_id, event.request, now_ms)
         else:
             ON_EVENT[type(event)](self, event, now_ms)
-        self._settle(now_ms)
+        self._tick_logs(now_ms)
+        if self._member is not None and self.halted is None:
+            steps = self._logs[METADATA_LOG].steps
+            self._member.settle(now_ms)
+            if self._logs[METADATA_LOG].steps != steps:
+                self._concerned.add(METADATA_LOG)
+        if self._concerned:
+            self._settle_logs(now_ms)
         effects, self._outbox = tuple(self._outbox), []
         return effects
 
@@ -208,7 +217,7 @@ class Replica:
         if log is not None:
             self._step_log(log.topic_partition, RequestReceived(call_id=call_id, request=request), now_ms)
         elif self.broker is not None:
-            self.broker.on_fetch(call_id, request, now_ms)
+            self.broker.server.on_fetch(call_id, request, now_ms)
         else:
             self._refuse(call_id, request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -270,10 +279,12 @@ class Replica:
         elif asking_group is not None:
             self._concerned.add(asking_group)
             self._groups[asking_group].on_answer(event)
-        elif self.broker is not None and isinstance(event, ResponseReceived):
-            self.broker.on_response(event.correlation_id, event.response, now_ms)
         elif self.broker is not None:
-            self.broker.on_send_failed(event.correlation_id, now_ms)
+            asker = self.broker.fetchers if self.broker.fetchers.owns(event.correlation_id) else self.broker
+            if isinstance(event, ResponseReceived):
+                asker.on_response(event.correlation_id, event.response, now_ms)
+            else:
+                asker.on_failed(event.correlation_id, now_ms)
 
     def _on_peer_refused(self, event: PeerRefused, now_ms: int) -> None:
         if event.replica_id in self.watched_peers:
@@ -281,17 +292,26 @@ class Replica:
             if self._member is not None:
                 self._member.on_peer_refused(event, now_ms)
 
-    def _on_flushed(self, event: Flushed | SnapshotStored | SnapshotTooLarge, now_ms: int) -> None:
+    def _on_storage(self, event: StorageReport, now_ms: int) -> None:
+        """Hand what storage reports of a log to who has it, unless that is gone."""
         if event.topic_partition in self._logs:
             self._step_log(event.topic_partition, event, now_ms)
-        else:
-            assert isinstance(event, Flushed), event
-            assert self.broker is not None, event
-            self.broker.on_storage(event, now_ms)
-
-    def _on_storage(self, event: BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
+            return
         assert self.broker is not None, event
-        self.broker.on_storage(event, now_ms)
+        partition = self.broker.touch(event.topic_partition)
+        if partition is None:
+            return
+        match event:
+            case Flushed(end_offset=end_offset):
+                partition.on_flushed(end_offset, now_ms)
+            case BatchFound(offset=offset, base_offset=base_offset):
+                partition.on_batch_found(offset, base_offset)
+            case ProducersScanned(producers=producers):
+                partition.on_producers_scanned(producers)
+            case LogStartMoved(log_start_offset=log_start_offset):
+                partition.on_log_start_moved(log_start_offset)
+            case _:
+                raise AssertionError(f"{event.topic_partition} is a partition: it has no snapshots")
 
     def _on_damaged(self, event: LogDamaged, now_ms: int) -> None:
         assert self.broker is not None, event
@@ -326,17 +346,11 @@ class Replica:
 
     # --- what follows from it ---------------------------------------------------------------------------------------
 
-    def _settle(self, now_ms: int) -> None:
-        """Let those look who are concerned, because something has happened or because they are due.
+    def _settle_logs(self, now_ms: int) -> None:
+        """Let the groups look whose logs are concerned, because something has happened or because they are due.
 
         Who has acted on its log looks at it again in the next step, whatever that is of.
         """
-        self._tick_logs(now_ms)
-        if self._member is not None and self.halted is None:
-            steps = self._logs[METADATA_LOG].steps
-            self._member.settle(now_ms)
-            if self._logs[METADATA_LOG].steps != steps:
-                self._concerned.add(METADATA_LOG)
         concerned, self._concerned = sorted(self._concerned, key=self._order.__getitem__), set()
         for name in concerned:
             log, group = self._logs[name], self._groups.get(name)
@@ -346,8 +360,7 @@ class Replica:
             if log.steps != steps:
                 self._concerned.add(name)
             self._deadlines.set(name, earliest(log.deadline_ms, None if group is None else group.deadline_ms))
-        if concerned:
-            self._choose_watched()
+        self._choose_watched()
 
     def _choose_watched(self) -> None:
         """Name anew whose end is to be told at once, after something that can have changed that."""
@@ -410,9 +423,9 @@ ON_EVENT: Mapping[type[Event], Callable[[Replica, Any, int], None]] = {
     ResponseReceived: Replica._on_answer,
     SendFailed: Replica._on_answer,
     PeerRefused: Replica._on_peer_refused,
-    Flushed: Replica._on_flushed,
-    SnapshotStored: Replica._on_flushed,
-    SnapshotTooLarge: Replica._on_flushed,
+    Flushed: Replica._on_storage,
+    SnapshotStored: Replica._on_storage,
+    SnapshotTooLarge: Replica._on_storage,
     LogRead: Replica._on_read,
     BatchFound: Replica._on_storage,
     ProducersScanned: Replica._on_storage,

@@ -8,7 +8,7 @@ which sends what is ready for a broker in one request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -36,25 +36,30 @@ class Gathering:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._passengers: list[_Passenger] = []
+        self._group: list[_Passenger] = []
+        """Those that travel next."""
+        self._group_bytes = 0
         self._journeys: set[asyncio.Task[None]] = set()
 
     async def call(self, request: ProduceRequest, timeout_ms: int) -> ProduceResponse:
         """Send one write with all others of this turn. Raises NotAppliedError or TransportError as each call does."""
-        answer: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
-        self._passengers.append(_Passenger(request=request, timeout_ms=timeout_ms, answer=answer))
-        if len(self._passengers) == 1:
-            asyncio.get_running_loop().call_soon(self._depart)
-        return await answer
-
-    def _depart(self) -> None:
-        passengers, self._passengers = self._passengers, []
-        for group in _groups(passengers):
-            task = asyncio.get_running_loop().create_task(self._travel(group))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[ProduceResponse] = loop.create_future()
+        size = len(request.records)
+        is_full = self._group_bytes + size > GATHERED_BYTES_MAX or len(self._group) == PRODUCED_AT_ONCE_MAX
+        if is_full or not self._group:
+            self._group, self._group_bytes = [], 0
+            task = loop.create_task(self._travel(self._group))
             self._journeys.add(task)
             task.add_done_callback(self._journeys.discard)
+        self._group.append(_Passenger(request=request, timeout_ms=timeout_ms, answer=answer))
+        self._group_bytes += size
+        return await answer
 
     async def _travel(self, group: list[_Passenger]) -> None:
+        """Send the writes of a group: a task begins when all others of its turn have joined."""
+        if group is self._group:
+            self._group = []
         requests = tuple(passenger.request for passenger in group)
         timeout_ms = min(passenger.timeout_ms for passenger in group)
         try:
@@ -77,20 +82,6 @@ class Gathering:
             for passenger, response in zip(group, responses, strict=True):
                 if not passenger.answer.done():  # Who waited may have given up.
                     passenger.answer.set_result(response)
-
-
-def _groups(passengers: list[_Passenger]) -> Iterator[list[_Passenger]]:
-    """Part writes, in their order, into such as fit in one request."""
-    group, group_bytes = list[_Passenger](), 0
-    for passenger in passengers:
-        size = len(passenger.request.records)
-        if group and (group_bytes + size > GATHERED_BYTES_MAX or len(group) == PRODUCED_AT_ONCE_MAX):
-            yield group
-            group, group_bytes = [], 0
-        group.append(passenger)
-        group_bytes += size
-    if group:
-        yield group
 
 
 def _fail(group: list[_Passenger], error: TransportError) -> None:

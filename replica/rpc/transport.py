@@ -17,12 +17,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import grpc
 import grpc.aio
 
-from replica.core.messages import ProduceRequest, ProduceRequests, Request, Response
+from replica.core.messages import ProduceRequest, ProduceRequests, ProduceResponses, Request, Response
 from replica.ids import ReplicaId
 from replica.rpc.addresses import InvalidAddressError
 from replica.rpc.channels import CHANNEL_CALLS_MAX, PING_MS, channel_options
@@ -182,17 +182,22 @@ class GrpcTransport:
         self._closing: set[asyncio.Task[None]] = set()
         self._writes: dict[ReplicaId, Gathering] = {}
 
-    async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response:
-        """Send one request and return its answer; raises NotAppliedError or TransportError within ``timeout_ms``."""
-        if not isinstance(request, ProduceRequest):
-            response: Response = await self._call(replica_id, request, timeout_ms)
-            return response
-        writes = self._writes.get(replica_id)
-        if writes is None:
-            writes = self._writes[replica_id] = Gathering(partial(self._call, replica_id))
-        return await writes.call(request, timeout_ms)
+    @overload
+    async def call(self, replica_id: ReplicaId, request: ProduceRequests, timeout_ms: int) -> ProduceResponses: ...
 
-    async def _call(self, replica_id: ReplicaId, request: Request | ProduceRequests, timeout_ms: int) -> Any:
+    @overload
+    async def call(self, replica_id: ReplicaId, request: Request, timeout_ms: int) -> Response: ...
+
+    async def call(self, replica_id: ReplicaId, request: Request | ProduceRequests, timeout_ms: int) -> Any:
+        """Send one request and return its answer; raises NotAppliedError or TransportError within ``timeout_ms``.
+
+        A write waits for the others of this turn of the event loop, and comes back here with them.
+        """
+        if isinstance(request, ProduceRequest):
+            writes = self._writes.get(replica_id)
+            if writes is None:
+                writes = self._writes[replica_id] = Gathering(partial(self.call, replica_id))
+            return await writes.call(request, timeout_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         turns = self._turns[replica_id]

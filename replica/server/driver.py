@@ -1,6 +1,7 @@
 """The single writer: steps the core with one event at a time and has its effects performed.
 
-Owns the core and the clock of one replica process, the calls that wait for it and its requests to peers. Everything
+Owns the core and the clock of one replica process, the calls that wait for it and its requests to peers: where a leader
+is goes with them and is heard before the core has the answer. Everything
 runs on one event loop; what waits for a disk or a peer takes its time elsewhere and comes back as an event. It knows no
 rule of the protocol and nothing of gRPC.
 """
@@ -41,6 +42,7 @@ from replica.ids import CallId, TopicPartition
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.flusher import FlushOutcome
+from replica.server.leader_addresses import LeaderAddresses
 from replica.server.performer import Performer
 from replica.server.ports import Core, PeerTransport, PeerWatch, StepObserver, StoragePort
 from replica.storage import StorageError
@@ -49,8 +51,8 @@ _Told = ParamSpec("_Told")
 
 WAITING_BYTES_MAX = 256 << 20
 """How many bytes of batches may wait for disks that do not come back, before writes are refused."""
-TURN_MAX = 256
-"""How much is done until the event loop runs for everybody else: every step counts, and each effect of it as much.
+TURN_MS = 10
+"""How long one step follows the other until the event loop runs for everybody else; one may take longer.
 
 A thousand clients that write at once are a thousand steps, and one answer can bring records for a thousand partitions.
 """
@@ -80,6 +82,7 @@ class Driver:
         transport: PeerTransport,
         observer: StepObserver,
         watch: PeerWatch,
+        leaders: LeaderAddresses,
         clocks: Clocks = MACHINE_CLOCKS,
     ) -> None:
         self.halted = asyncio.Event()
@@ -88,6 +91,7 @@ class Driver:
         """Who goes by settings that are not the core's."""
         self._core = core
         self._transport = transport
+        self._leaders = leaders
         self._observer = observer
         self._observer_is_broken = False
         self._clocks = clocks
@@ -98,8 +102,9 @@ class Driver:
         self._first: deque[Event] = deque()
         """What the core hears before anything else."""
         self._events: deque[Event] = deque()
-        self._turn_left = TURN_MAX
-        """How much may be done yet before the event loop runs."""
+        self.turn_ms = TURN_MS
+        self._turn_took_ms = 0
+        """How long steps have taken since the event loop has run."""
         self._stepping = False
         self._stopped = False
         self._call_ids = count()
@@ -118,12 +123,11 @@ class Driver:
         self._clock_read_ms = self._clocks.monotonic_ms()
         self.submit(Started(unix_ms=self._clocks.unix_ms()))
 
-    def submit(self, event: Event | None = None, *, is_first: bool = False) -> None:
+    def submit(self, event: Event, *, is_first: bool = False) -> None:
         """Step the core with ``event`` now, or right after the step that is under way. Ignored once stopped.
 
         What waits for that step to end comes before it, unless it ``is_first``. So does what waits for the event loop
-        to have run, once ``TURN_MAX`` was done without; without an event, that goes on. What storage reports waits for
-        no turn:
+        to have run, once steps took ``turn_ms`` without. What storage reports waits for no turn:
 
         1. A flush of [0, 10) ends, and its report waits. 2. What waits before it cuts the log to 5, and appends up to
         10. 3. The core hears of 10, and takes the new batches for flushed.
@@ -131,33 +135,60 @@ class Driver:
         if self._stopped:
             return
         if is_first:
-            assert event is not None, "nothing is first"
             self._first.appendleft(event)
         elif isinstance(event, _HEARD_AT_ONCE):
             self._first.append(event)
-        elif event is not None:
+        else:
             self._events.append(event)
-        if self._stepping or not (self._first or self._turn_left > 0):
-            return
-        was_over = self._turn_left <= 0
+        if not self._stepping and (self._first or self._turn_took_ms < self.turn_ms):
+            self._step_in_turn()
+
+    def _step_in_turn(self) -> None:
+        """Step the core with one event after the other, until none is left or the event loop is to run."""
+        was_over = self._turn_took_ms >= self.turn_ms
         self._stepping = True
         try:
-            while (self._first or (self._events and self._turn_left > 0)) and not self._stopped:
-                self._step(self._clocks.monotonic_ms())
+            while (self._first or (self._events and self._turn_took_ms < self.turn_ms)) and not self._stopped:
+                now_ms = self._clocks.monotonic_ms()
+                taken = self._next_event(now_ms)
+                effects: tuple[Effect, ...] = ()
+                try:
+                    effects = self._core.step(taken, now_ms)
+                    self.performer.perform(effects)
+                except (StorageError, OSError) as error:
+                    # The rest of the effects relied on this one. The core hears of it before anything else happens.
+                    self._first.appendleft(StorageFailed(reason=str(error)))
+                self._tell(self._observer.on_step, taken, effects, now_ms)
+                self._turn_took_ms += self._clocks.monotonic_ms() - now_ms
+        except Exception as error:
+            # A broken core must not go on answering: whatever it promised last is all it may promise.
+            self.on_bug(error)
         finally:
             self._stepping = False
-            if self._turn_left <= 0 and not was_over:
+            if self._turn_took_ms >= self.turn_ms and not was_over:
                 asyncio.get_running_loop().call_soon(self._begin_turn)
-            self._arm_timer()
-            self._look_at_watched()
-            if self._stepped is not None:
-                self._stepped.set_result(None)
-                self._stepped = None
+            self._on_stepped()
+
+    def _next_event(self, now_ms: int) -> Event:
+        """Take the next event; what time of day it is the core hears before that, unless it was just told."""
+        if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
+            self._clock_read_ms = now_ms
+            return ClockRead(unix_ms=self._clocks.unix_ms())
+        return (self._first or self._events).popleft()
+
+    def _on_stepped(self) -> None:
+        """Do what may have become due: a deadline, others who are to be watched, and who waits for a step to end."""
+        self._arm_timer()
+        self._look_at_watched()
+        if self._stepped is not None:
+            self._stepped.set_result(None)
+            self._stepped = None
 
     def _begin_turn(self) -> None:
         """Go on, after the event loop has run."""
-        self._turn_left = TURN_MAX
-        self.submit()
+        self._turn_took_ms = 0
+        if self._events and not self._stopped:
+            self._step_in_turn()
 
     def _look_at_watched(self) -> None:
         """Have those watched whom the core wants watched by now."""
@@ -205,26 +236,6 @@ class Driver:
         await asyncio.gather(*self._sends, return_exceptions=True)
         await self.performer.stop()
 
-    def _step(self, now_ms: int) -> None:
-        """Take the next event; what time of day it is the core hears before that, unless it was just told."""
-        if self._clock_read_ms is not None and now_ms - self._clock_read_ms >= CLOCK_READ_INTERVAL_MS:
-            self._clock_read_ms = now_ms
-            self._first.appendleft(ClockRead(unix_ms=self._clocks.unix_ms()))
-        event = (self._first or self._events).popleft()
-        effects: tuple[Effect, ...] = ()
-        try:
-            effects = self._core.step(event, now_ms)
-            self.performer.perform(effects)
-        except (StorageError, OSError) as error:
-            # The rest of the effects relied on this one. The core hears of it before anything else happens.
-            self._first.appendleft(StorageFailed(reason=str(error)))
-        except Exception as error:
-            # A broken core must not go on answering: whatever it promised last is all it may promise.
-            self.on_bug(error)
-            return
-        self._turn_left -= 1 + len(effects)
-        self._tell(self._observer.on_step, event, effects, now_ms)
-
     # --- what comes of effects --------------------------------------------------------------------------------------
 
     def forget_reports(self, log: TopicPartition) -> None:
@@ -249,7 +260,9 @@ class Driver:
     async def _send(self, send: Send) -> None:
         try:
             async with asyncio.timeout(send.timeout_ms / 1000):
-                response = await self._transport.call(send.replica_id, send.request, send.timeout_ms)
+                request = self._leaders.request(send.request)
+                response = await self._transport.call(send.replica_id, request, send.timeout_ms)
+            self._leaders.heard.on_answer(request, response)
         except (TransportError, TimeoutError, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and self._stopped:
                 raise

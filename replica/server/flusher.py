@@ -1,7 +1,8 @@
 """Group commit: each log has one flush under way or in line, and what is asked of it meanwhile becomes one more.
 
 Owns the threads and the order of flushes: those in line run back to back without a turn of the event loop between
-them. Knows nothing of the core; what was flushed of a log that is cut or deleted is never spoken of (``forget``).
+them. Of the core it knows that it wants to hear what is ``Flushed``; what was flushed of a log that is cut or deleted
+is never spoken of (``forget``).
 Source: group commit as in every write-ahead log; Kafka's ``UnifiedLog.flush``.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from replica.core.events import Flushed
 from replica.ids import Offset, TopicPartition
 from replica.server.ports import LogPort
 from replica.storage import FailedDirectoryError, StorageError
@@ -32,14 +34,24 @@ class FlushOutcome:
 
 
 class Flusher:
-    """Runs flushes off the event loop; ``on_outcome`` is called on the loop, once per flush that ran.
+    """Runs flushes off the event loop. On the loop, once per flush that ran, ``tell`` hears of it and ``report``
+    takes it as an event for the core, or ``on_failure`` hears why it has failed.
 
     ``log_of`` finds the log that has a name now.
     """
 
-    def __init__(self, log_of: Callable[[TopicPartition], LogPort], on_outcome: Callable[[FlushOutcome], None]) -> None:
+    def __init__(
+        self,
+        log_of: Callable[[TopicPartition], LogPort],
+        *,
+        report: Callable[[Flushed], None],
+        tell: Callable[[FlushOutcome], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
         self._log_of = log_of
-        self._on_outcome = on_outcome
+        self._report = report
+        self._tell = tell
+        self._on_failure = on_failure
         self._executor = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="flush")
         self._wanted: dict[TopicPartition, Offset] = {}
         """Beyond what the flush that runs or is in line was asked for."""
@@ -54,8 +66,11 @@ class Flusher:
         """Ask that everything below ``end_offset`` become durable; joins the log's flush that begins next."""
         if topic_partition in self._flights:
             self._wanted[topic_partition] = end_offset
-        else:
-            self._start(topic_partition)
+            return
+        loop = asyncio.get_running_loop()
+        future = self._executor.submit(_flush, topic_partition, self._log_of(topic_partition))
+        self._flights[topic_partition] = future
+        future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, topic_partition, done))
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Never report a flush of this log that was asked for: the log is cut, or goes."""
@@ -76,24 +91,21 @@ class Flusher:
         for flight in flights.values():
             flight.cancel()
 
-    def _start(self, topic_partition: TopicPartition) -> None:
-        loop = asyncio.get_running_loop()
-        future = self._executor.submit(_flush, topic_partition, self._log_of(topic_partition))
-        self._flights[topic_partition] = future
-        future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, topic_partition, done))
-
     def _on_done(self, topic_partition: TopicPartition, flight: Future[FlushOutcome]) -> None:
         if self._flights.get(topic_partition) is not flight:
             return
         del self._flights[topic_partition]
         outcome = flight.result()
-        if isinstance(outcome.failure, FailedDirectoryError):
-            self._wanted.pop(topic_partition, None)
-        elif outcome.failure is not None:
-            self._forget_all()
-        elif self._wanted.pop(topic_partition, outcome.end_offset) > outcome.end_offset:
-            self._start(topic_partition)
-        self._on_outcome(outcome)
+        wanted = self._wanted.pop(topic_partition, outcome.end_offset)
+        if outcome.failure is not None:
+            if not isinstance(outcome.failure, FailedDirectoryError):
+                self._forget_all()
+            self._on_failure(outcome.failure)
+            return
+        if wanted > outcome.end_offset:
+            self.request(topic_partition, wanted)
+        self._tell(outcome)
+        self._report(Flushed(topic_partition=topic_partition, end_offset=outcome.end_offset))
 
 
 def _flush(topic_partition: TopicPartition, log: LogPort) -> FlushOutcome:

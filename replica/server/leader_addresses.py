@@ -27,6 +27,7 @@ from replica.core.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     PeerRequest,
+    ProduceResponses,
     QuorumPeerRequest,
     Request,
     Response,
@@ -35,7 +36,6 @@ from replica.core.messages import (
 from replica.errors import ErrorCode
 from replica.ids import EPOCH_MAX, Epoch, ReplicaId, TopicPartition
 from replica.rpc.addresses import InvalidAddressError, check_address
-from replica.server.ports import PeerTransport
 
 ADDRESS_CHARACTERS_MAX = 261
 """The longest name of a host, a colon, and a port with brackets to spare."""
@@ -71,7 +71,8 @@ class HeardLeaders:
         """Hear who leads of whom this replica has asked; one of another cluster says that it is."""
         if isinstance(request, FetchRequest) and isinstance(response, FetchResponse):
             for part in request.partitions:
-                self._hear_of(part.topic_partition, response.answer_for(part.topic_partition))
+                if part.topic_partition in self._logs:
+                    self._hear_of(part.topic_partition, response.answer_for(part.topic_partition))
         elif isinstance(request, _Asking) and isinstance(response, _PeerResponse):
             self._hear_of(request.topic_partition, response)
 
@@ -110,7 +111,7 @@ class LeaderAddresses:
     told: Mapping[ReplicaId, str]
     heard: HeardLeaders
 
-    def answer(self, response: Response) -> Response:
+    def answer(self, response: Response | ProduceResponses) -> Response | ProduceResponses:
         """Say in an answer where the leader is that it names, if the asker may not know."""
         match response:
             case FetchResponse(partitions=partitions):
@@ -139,17 +140,3 @@ class LeaderAddresses:
         if isinstance(request, BeginQuorumEpochRequest):
             return replace(request, leader_address=self.told.get(request.leader_id, ""))
         return request
-
-
-class TellingTransport:
-    """The way to other replicas, on which leaders' addresses are told and heard: before the core has the answer."""
-
-    def __init__(self, transport: PeerTransport, leaders: LeaderAddresses) -> None:
-        self._transport = transport
-        self._leaders = leaders
-
-    async def call(self, replica_id: ReplicaId, request: PeerRequest, timeout_ms: int) -> Response:
-        """Send one request and return its answer; raises TransportError when none came in time."""
-        response = await self._transport.call(replica_id, self._leaders.request(request), timeout_ms)
-        self._leaders.heard.on_answer(request, response)
-        return response

@@ -47,7 +47,7 @@ from replica.server.driver import Driver
 from replica.server.groups import make_groups
 from replica.server.health import Health
 from replica.server.housekeeping import Housekeeping
-from replica.server.leader_addresses import HeardLeaders, LeaderAddresses, TellingTransport
+from replica.server.leader_addresses import HeardLeaders, LeaderAddresses
 from replica.server.live_settings import LiveSettings, service_limits
 from replica.server.load import ReplicaLoad
 from replica.server.log_lines import configure_logging, logger_of
@@ -193,7 +193,8 @@ class ReplicaProcess:
         self._driver = Driver(
             core=self._core,
             storage=storage,
-            transport=TellingTransport(self._transport, self._leaders),
+            transport=self._transport,
+            leaders=self._leaders,
             observer=observer if tracing is None else tracing.observing(observer),
             clocks=clocks,
             watch=DiallingWatch(connections=self._transport, submit=self._on_peer_refused, now_ms=clocks.monotonic_ms),
@@ -223,7 +224,8 @@ class ReplicaProcess:
         """Make what serves the RPCs of clients by ``call``, and those of replicas."""
         return ReplicaService(
             call=call,
-            call_of_replica=self._serve_replica,
+            call_of_replica=self._driver.call,
+            leaders=self._leaders,
             addresses=ClientAddresses(addresses, lambda: self._core.metadata.image.brokers),
             logger=self._logger,
             limits=service_limits(self._options),
@@ -281,11 +283,6 @@ class ReplicaProcess:
 
     def _on_peer_refused(self, evidence: PeerRefused) -> None:
         self._driver.submit(evidence)
-
-    async def _serve_replica(self, request: Request) -> Response:
-        """Let the core answer another replica; where leaders are is told and heard here."""
-        self._leaders.heard.on_request(request)
-        return self._leaders.answer(await self._driver.call(request))
 
     def _registered_addresses(self) -> dict[ReplicaId, str]:
         brokers = self._core.metadata.image.brokers

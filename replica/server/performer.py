@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 from replica.core.effects import (
@@ -32,14 +33,14 @@ from replica.core.effects import (
     StoreQuorumState,
     StoreSnapshot,
 )
-from replica.core.events import Event, Flushed, LogDamaged, LogRead, StorageFailed
+from replica.core.events import Event, LogDamaged, LogRead, StorageFailed
 from replica.core.lanes import Answering, Cut, Lanes, Question, Ticket
 from replica.core.messages import Request, Response
 from replica.ids import CallId, TopicPartition
 from replica.server.flusher import Flusher, FlushOutcome
 from replica.server.ports import StoragePort
 from replica.server.snapshot_writer import SnapshotWriter
-from replica.storage import Answer, DamagedLogError, FailedDirectoryError, StorageEffect, StorageError, StorageReport
+from replica.storage import Answer, DamagedLogError, FailedDirectoryError, StorageError, StorageReport
 
 THREADS = 8
 """How many lanes may have something stored at once; further ones stand in line. A disk serves no more any faster."""
@@ -52,7 +53,7 @@ MAKERS = 1
 
 
 _Reading = Question | ReadLog | FindBatch | ScanProducers | ApplyRetention
-Outcome = StorageReport | Answer | DamagedLogError | FailedDirectoryError | None
+Outcome = StorageReport | Answer | None
 
 
 class Owner(Protocol):
@@ -105,7 +106,9 @@ class Performer:
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="reader")
         self._voters = ThreadPoolExecutor(max_workers=VOTERS, thread_name_prefix="voter")
         self._makers = ThreadPoolExecutor(max_workers=MAKERS, thread_name_prefix="maker")
-        self._flusher = Flusher(lambda log: storage.stores[log], self._on_flush_outcome)
+        self._flusher = Flusher(
+            lambda log: storage.stores[log], report=owner.submit, tell=owner.on_flushed, on_failure=self.on_error
+        )
         self._snapshots = SnapshotWriter(lambda log: storage.stores[log], owner.submit)
 
     def perform(self, effects: Iterable[Effect]) -> None:
@@ -186,7 +189,7 @@ class Performer:
         effect = ticket.effect
         at_once = Send | Reply | Flush | StoreSnapshot | ApplySettings | Halt
         assert not isinstance(effect, at_once), f"{effect} waits for no disk"
-        future = self._threads_for(effect).submit(self._perform, effect)
+        future = self._threads_for(effect).submit(self._storage.perform, effect)
         future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._on_done, ticket, done))
 
     def _threads_for(self, effect: Effect) -> ThreadPoolExecutor:
@@ -203,7 +206,7 @@ class Performer:
         if self._is_stopped:
             return
         try:
-            self._hear(ticket.effect, done.result())
+            self._hear(ticket.effect, done.result)
             self._begin(self._leave(ticket))
         except (StorageError, OSError) as error:
             self._owner.submit(StorageFailed(reason=str(error)), is_first=True)
@@ -232,17 +235,18 @@ class Performer:
                 self._owner.halt(reason)
             case _:
                 if not isinstance(effect, Question) or effect.call_id in self._owner.requests:
-                    self._hear(effect, self._perform(effect))
+                    self._hear(effect, partial(self._storage.perform, effect))
 
-    def _perform(self, effect: StorageEffect) -> Outcome:
-        """Do it; damage to its log is an outcome, and so is the failure of its directory. For any thread."""
+    def _hear(self, effect: Effect, outcome_of: Callable[[], Outcome]) -> None:
+        """Let the core hear what an effect brought: right after this step, or a read in its turn.
+
+        Damage to its log is no failure of the disk, and neither is the failure of one log directory.
+        """
         try:
-            return self._storage.perform(effect)
+            outcome = outcome_of()
         except (DamagedLogError, FailedDirectoryError) as loss:
-            return loss
-
-    def _hear(self, effect: Effect, outcome: Outcome) -> None:
-        """Let the core hear what an effect brought: right after this step, or a read in its turn."""
+            self._on_damaged(loss)
+            return
         match outcome:
             case None:
                 pass
@@ -251,8 +255,6 @@ class Performer:
                 for damage in outcome.damage:
                     self._on_damaged(damage)
                 self._owner.answer(effect.call_id, outcome.response)
-            case DamagedLogError() | FailedDirectoryError():
-                self._on_damaged(outcome)
             case _ if self._lanes.is_going(outcome.topic_partition):
                 pass
             case LogRead():
@@ -279,13 +281,6 @@ class Performer:
         self._owner.submit(
             LogDamaged(topic_partition=damage.topic_partition, offset=damage.offset, reason=str(damage)), is_first=True
         )
-
-    def _on_flush_outcome(self, outcome: FlushOutcome) -> None:
-        if outcome.failure is not None:
-            self.on_error(outcome.failure)
-            return
-        self._owner.on_flushed(outcome)
-        self._owner.submit(Flushed(topic_partition=outcome.topic_partition, end_offset=outcome.end_offset))
 
 
 def _batch_bytes(effect: Effect) -> int:

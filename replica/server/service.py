@@ -48,6 +48,7 @@ from replica.server.callers import Caller, by_certificate
 from replica.server.clocks import monotonic_ms
 from replica.server.driver import ReplicaStoppedError
 from replica.server.histogram import Histogram
+from replica.server.leader_addresses import LeaderAddresses
 from replica.server.memory_limit import BUDGET as MEMORY
 from replica.server.memory_limit import to_end
 from replica.server.producer_quota import ProducerQuota
@@ -144,8 +145,8 @@ _OVER_MEMORY = _Refusal(
 class ReplicaService:
     """Serves every method of the table by ``call``, which hands a request to the core and awaits its response.
 
-    What other replicas ask goes by ``call_of_replica`` where there is one. Without an ``authorizer`` everybody may do
-    everything, and without a ``throttle`` as fast as he likes.
+    What other replicas ask goes by ``call_of_replica`` where there is one, and they are told by ``leaders`` where those
+    are. Without an ``authorizer`` everybody may do everything, and without a ``throttle`` as fast as he likes.
     """
 
     def __init__(  # noqa: PLR0913 - what stands around the core has a name each
@@ -153,6 +154,7 @@ class ReplicaService:
         *,
         call: Callable[[Request], Awaitable[Response]],
         call_of_replica: Callable[[Request], Awaitable[Response]] | None = None,
+        leaders: LeaderAddresses | None = None,
         addresses: Mapping[ReplicaId, str],
         logger: FilteringBoundLogger,
         limits: ServiceLimits = ServiceLimits(),
@@ -165,6 +167,7 @@ class ReplicaService:
     ) -> None:
         self._call = call
         self._call_of_replica = call_of_replica or call
+        self._leaders = leaders
         self._addresses = addresses
         self._lines = RefusalLines(logger)
         self.limits = limits
@@ -300,8 +303,10 @@ class ReplicaService:
             if why_not is not None:
                 return _Refusal(code=grpc.StatusCode.PERMISSION_DENIED, reason=why_not, not_applied=True)
             arrival.end()
+            if self._leaders is not None:
+                self._leaders.heard.on_request(request)
             took = self._counts.of_replicas[method.rpc]
-            return await self._answer(method, request, context, self._call_of_replica, took)
+            return await self._answer(method, context, self._call_of_replica(request), took, is_to_replica=True)
         if (turn := arrival.take_turn()) is not None:
             await turn
         arrival.end()
@@ -317,11 +322,11 @@ class ReplicaService:
         took = self._counts.of_clients[method.rpc]
         try:
             if isinstance(request, ProduceRequests):  # Its answer is small, and reads do not keep writes out.
-                produced = partial(self._produced, context=context, caller=caller)
-                return await self._answer(method, request, context, produced, took, throttled=throttled)
+                produced = self._produced(request, context, caller)
+                return await self._answer(method, context, produced, took, throttled=throttled)
             with self._placed(request, context) as (place, bounded):
-                answered = partial(self._answered, method.rpc, context=context, caller=caller)
-                return await self._answer(method, bounded, context, answered, took, place, throttled)
+                answered = self._answered(method.rpc, bounded, context, caller)
+                return await self._answer(method, context, answered, took, place=place, throttled=throttled)
         except OverBudgetError as error:
             return self._over_budget(method.rpc, context, error)
         finally:
@@ -336,21 +341,24 @@ class ReplicaService:
     async def _answer(
         self,
         method: Method[Any, Any],
-        request: Request | ProduceRequests,
         context: _CLIENTS_CONTEXT,
-        call: Callable[[Any], Awaitable[Response | ProduceResponses]],
+        answering: Awaitable[Response | ProduceResponses],
         took: Histogram,
+        *,
         place: Place | None = None,
         throttled: ThrottledCall | None = None,
+        is_to_replica: bool = False,
     ) -> _Refusal | None:
-        """Let the core answer a request, and send the answer: until it has gone out, it takes its place."""
+        """Wait for the core's answer, and send it: until it has gone out, it takes its place."""
         began_s = self._counts.seconds()
         try:
-            response = await call(request)
+            response = await answering
         except ReplicaStoppedError as error:
             self._counts.on_errors(method.rpc, (grpc.StatusCode.UNAVAILABLE.name,))
             return _Refusal(code=grpc.StatusCode.UNAVAILABLE, reason=str(error), not_applied=error.not_applied)
         response = self._completed(method.rpc, response, context)
+        if is_to_replica and self._leaders is not None:
+            response = self._leaders.answer(response)
         answer: bytes = method.response.encode(response)
         took.observe(self._counts.seconds() - began_s)
         if place is not None:

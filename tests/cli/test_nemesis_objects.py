@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.depth import is_night
 from tests.pipeline.object_runs import object_run
 from tests.pipeline.test_run_objects import READ_1, WRITE_1
 
+PATIENCE_S = 150.0
 CROWD = ("--concurrency", "60", "--rate", "25", "--keys", "2")
 """So many clients that ask so seldom that some have read only, at the replica that is cut off, when another leads."""
 SEEDS = {"valid": ("5",), "invalid": ("5", "6", "7")}
@@ -81,7 +84,8 @@ def test_a_run_on_objects_is_no_history_of_logs(tmp_path: Path) -> None:
 
 def judged(store: Path, *words: str) -> tuple[str, dict[str, Any], set[str]]:
     """Record a run, and judge it in the process: what was said, the results, and the kinds of anomalies found."""
-    done = nemesis("run", "--engine", "local", "--store", str(store), *words)
+    command = (sys.executable, "-m", "nemesis.cli", "run", "--engine", "local", "--store", str(store), *words)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
     found = [path for path in store.glob("*/*/results.json") if not path.parent.is_symlink()]
     assert len(found) == 1, done.stdout + done.stderr
     results = json.loads(found[0].read_text())

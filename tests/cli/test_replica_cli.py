@@ -55,6 +55,14 @@ def start_values(*arguments: str) -> dict[str, object]:
     return start_command().make_context("start", [*required, *arguments]).params
 
 
+def watched(*arguments: object) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    """How the command ends, and what it has loaded."""
+    command = [sys.executable, "-X", "importtime", "-m", "replica.cli", *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    loaded = {line.rsplit("|")[-1].strip() for line in ended.stderr.splitlines() if line.startswith("import time:")}
+    return ended, loaded
+
+
 def test_help_imports_nothing_heavy() -> None:
     """``replica --help`` starts without gRPC, protobuf or an event loop."""
     script = (
@@ -68,16 +76,20 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_health_check_is_cheap_and_fails_by_its_exit_code(free_address: str) -> None:
     """``replica health``, asked every few seconds, loads gRPC and little else; if nobody serves it exits with 1."""
-    ended = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "replica.cli", "health", "--address", free_address],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    loaded = {line.rsplit("|")[-1].strip() for line in ended.stderr.splitlines() if line.startswith("import time:")}
+    ended, loaded = watched("health", "--address", free_address)
     (told,) = [line for line in ended.stderr.splitlines() if not line.startswith("import time:")]
     assert ended.returncode == 1
     assert told.startswith(f"Error: {free_address} is not serving: UNAVAILABLE")
     assert "grpc" in loaded
     assert not loaded & {"google.protobuf", "structlog", "replica.core.replica", "replica.rpc.codec", "numpy"}
+
+
+def test_a_start_loads_nothing_to_draw_with(tmp_path: Path) -> None:
+    """What writes log lines would load what draws tracebacks, for a tenth of all that a start computes."""
+    ended, loaded = watched("start", "--data-dir", tmp_path, "--listen", "127.0.0.1:0", "--replica-id", 1)
+    assert "is not a formatted data directory" in ended.stderr
+    assert "structlog" in loaded
+    assert not loaded & {"rich.console", "pygments", "numpy"}
 
 
 def test_a_health_check_asks_one_question(free_address: str) -> None:

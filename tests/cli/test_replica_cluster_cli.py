@@ -25,14 +25,11 @@ READY_S_MAX = 10.0
 @pytest.fixture(scope="module")
 def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster of one that runs, for all tests of this file."""
-    cluster = LocalCluster(tmp_path_factory.mktemp("lone"), size=1)
-    cluster.format()
-    cluster.start()
-    try:
+    with LocalCluster(tmp_path_factory.mktemp("lone"), size=1) as cluster:
+        cluster.format()
+        cluster.start()
         asyncio.run(wait_written(cluster))
         yield cluster
-    finally:
-        cluster.close()
 
 
 async def wait_written(cluster: LocalCluster) -> None:

@@ -21,14 +21,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("replica_topic_cli")]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three brokers that run, for all tests of this file."""
-    cluster = LocalCluster(tmp_path_factory.mktemp("three"), size=3)
-    cluster.format()
-    cluster.start()
-    try:
+    with LocalCluster(tmp_path_factory.mktemp("three"), size=3) as cluster:
+        cluster.format()
+        cluster.start()
         wait_active(cluster)
         yield cluster
-    finally:
-        cluster.close()
 
 
 def replica(cluster: LocalCluster, *arguments: object, stdin: str | None = None) -> Result:

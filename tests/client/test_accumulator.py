@@ -50,6 +50,12 @@ def accumulator_of(
     return accumulator
 
 
+@pytest.fixture
+def accumulator() -> RecordAccumulator:
+    """An empty one of an idempotent producer."""
+    return accumulator_of()
+
+
 def append(
     accumulator: RecordAccumulator,
     to: TopicPartition,
@@ -99,9 +105,8 @@ def values(ready: ReadyBatch) -> list[bytes | None]:
     return [record.value for record in decode_records(ready.batch)]
 
 
-def test_a_batch_goes_at_once_where_nothing_is_in_flight() -> None:
+def test_a_batch_goes_at_once_where_nothing_is_in_flight(accumulator: RecordAccumulator) -> None:
     """A record that comes alone waits for nobody; those behind it share a batch once its answer is there."""
-    accumulator = accumulator_of()
     first = append(accumulator, P0, b"0", now_ms=0)
     assert accumulator.deadline_ms == 0
     assert sent(accumulator, 0) == [batch_id_of(first)]
@@ -113,9 +118,8 @@ def test_a_batch_goes_at_once_where_nothing_is_in_flight() -> None:
     assert [delivery.position for delivery in deliveries] == [0, 1]
 
 
-def test_records_linger_for_company_behind_what_is_in_flight() -> None:
+def test_records_linger_for_company_behind_what_is_in_flight(accumulator: RecordAccumulator) -> None:
     """A batch behind another is sent ``linger_ms`` after its first record, with all that came meanwhile."""
-    accumulator = accumulator_of()
     known(accumulator)
     put(accumulator, b"in flight")
     assert len(sent(accumulator, 0)) == 1
@@ -153,9 +157,8 @@ def test_a_record_above_the_batch_size_goes_alone() -> None:
     assert large.batch.size_bytes > 1000
 
 
-def test_a_batch_that_was_sent_takes_no_more() -> None:
+def test_a_batch_that_was_sent_takes_no_more(accumulator: RecordAccumulator) -> None:
     """A record that comes while a batch is in flight goes into the next, however empty that one was."""
-    accumulator = accumulator_of()
     known(accumulator)
     append(accumulator, P0, b"a", now_ms=0)
     (ready,) = accumulator.drain(LINGER_MS)
@@ -175,9 +178,8 @@ def test_keys_headers_and_times_arrive_in_the_batch() -> None:
         assert ready.batch.compression is compression
 
 
-def test_the_size_of_a_record_is_estimated_from_above() -> None:
+def test_the_size_of_a_record_is_estimated_from_above(accumulator: RecordAccumulator) -> None:
     """No batch turns out larger than its estimate, whatever the widths of its numbers."""
-    accumulator = accumulator_of()
     headers = (("name" * 40, bytes(300)), ("", None))
     for timestamp_ms in (0, 2**62, -(2**62)):
         append(accumulator, P0, bytes(9), key=bytes(70), headers=headers, timestamp_ms=timestamp_ms, now_ms=0)
@@ -204,9 +206,8 @@ def test_nothing_is_sent_before_the_producer_id_is_known() -> None:
     assert (ready.batch.producer_id, *numbers(ready)) == (7, 0, 0, 1)
 
 
-def test_sequence_numbers_are_given_per_partition_when_sent() -> None:
+def test_sequence_numbers_are_given_per_partition_when_sent(accumulator: RecordAccumulator) -> None:
     """Numbers count the records of one partition, in the order in which its batches are sent."""
-    accumulator = accumulator_of()
     for batch in ((b"a", b"b"), (b"c",), (b"d", b"e", b"f")):
         put(accumulator, *batch, to=P0)
         put(accumulator, *batch[:1], to=P1)
@@ -218,9 +219,8 @@ def test_sequence_numbers_are_given_per_partition_when_sent() -> None:
     assert given == {P0: [(0, 0, 1), (0, 2, 2), (0, 3, 5)], P1: [(0, 0, 0), (0, 1, 1), (0, 2, 2)]}
 
 
-def test_the_first_batch_of_a_partition_goes_alone() -> None:
+def test_the_first_batch_of_a_partition_goes_alone(accumulator: RecordAccumulator) -> None:
     """A leader that does not know the producer would take the second batch as its first."""
-    accumulator = accumulator_of()
     batch_ids = [put(accumulator, b"v") for _ in range(3)]
     assert sent(accumulator, 0) == batch_ids[:1]
     accumulator.on_written(batch_ids[0])
@@ -241,9 +241,8 @@ def test_no_more_than_the_limit_is_in_flight_per_partition(max_in_flight: int) -
 
 
 @pytest.mark.parametrize("may_be_written", [True, False])
-def test_a_repetition_is_the_same_bytes(may_be_written: bool) -> None:
+def test_a_repetition_is_the_same_bytes(accumulator: RecordAccumulator, may_be_written: bool) -> None:
     """After a pause a batch is sent again under the numbers it had: that is how a leader knows it."""
-    accumulator = accumulator_of()
     batch_id = put(accumulator, b"a")
     (first,) = accumulator.drain(0)
     assert accumulator.on_retriable(batch_id, may_be_written=may_be_written, now_ms=3) is None
@@ -253,9 +252,8 @@ def test_a_repetition_is_the_same_bytes(may_be_written: bool) -> None:
     assert (again.batch_id, again.attempt, again.batch) == (batch_id, 2, first.batch)
 
 
-def test_pauses_double_up_to_their_limit() -> None:
+def test_pauses_double_up_to_their_limit(accumulator: RecordAccumulator) -> None:
     """The pause before each attempt is twice the last, up to ``retry_backoff_max_ms``."""
-    accumulator = accumulator_of()
     batch_id = put(accumulator, b"a")
     now_ms, pauses = 0, []
     for _ in range(5):
@@ -268,9 +266,8 @@ def test_pauses_double_up_to_their_limit() -> None:
     assert pauses == [10, 20, 40, 40, 40]
 
 
-def test_order_holds_while_batches_are_repeated() -> None:
+def test_order_holds_while_batches_are_repeated(accumulator: RecordAccumulator) -> None:
     """The first of three fails, those behind it are refused: all go again one by one, in order, before new ones."""
-    accumulator = accumulator_of()
     known(accumulator)
     a, b, c = (put(accumulator, b"v") for _ in range(3))
     assert sent(accumulator, 0) == [a, b, c]
@@ -288,9 +285,10 @@ def test_order_holds_while_batches_are_repeated() -> None:
 
 
 @pytest.mark.parametrize("answered_first", [True, False])
-def test_numbers_start_again_behind_a_batch_that_was_refused(answered_first: bool) -> None:
+def test_numbers_start_again_behind_a_batch_that_was_refused(
+    accumulator: RecordAccumulator, answered_first: bool
+) -> None:
     """A batch that is refused for good leaves a hole: what follows gets a new epoch, numbered from 0, in order."""
-    accumulator = accumulator_of()
     known(accumulator)
     a, b, c = put(accumulator, b"a"), put(accumulator, b"b", b"b"), put(accumulator, b"c")
     assert [numbers(ready) for ready in accumulator.drain(0)] == [(0, 1, 1), (0, 2, 3), (0, 4, 4)]
@@ -311,9 +309,8 @@ def test_numbers_start_again_behind_a_batch_that_was_refused(answered_first: boo
     assert [(ready.batch_id, numbers(ready)) for ready in accumulator.drain(50)] == [(c, (1, 2, 2)), (new, (1, 3, 3))]
 
 
-def test_other_partitions_keep_their_epoch() -> None:
+def test_other_partitions_keep_their_epoch(accumulator: RecordAccumulator) -> None:
     """A hole in one partition is no concern of another: a leader compares epochs within a partition."""
-    accumulator = accumulator_of()
     put(accumulator, b"a", to=P1)
     bad = put(accumulator, b"a", to=P0)
     for ready in accumulator.drain(0):
@@ -326,9 +323,8 @@ def test_other_partitions_keep_their_epoch() -> None:
     assert {r.topic_partition: numbers(r) for r in accumulator.drain(0)} == {P0: (1, 0, 0), P1: (0, 1, 1)}
 
 
-def test_what_may_be_written_is_never_numbered_anew() -> None:
+def test_what_may_be_written_is_never_numbered_anew(accumulator: RecordAccumulator) -> None:
     """Behind a hole a batch of unknown outcome is repeated as it is, and given up as unknown if it does not fit."""
-    accumulator = accumulator_of()
     known(accumulator)
     a, b, c = (put(accumulator, b"v") for _ in range(3))
     first = {ready.batch_id: ready.batch for ready in accumulator.drain(0)}
@@ -342,9 +338,8 @@ def test_what_may_be_written_is_never_numbered_anew() -> None:
     assert (restarted.batch_id, numbers(restarted)) == (b, (1, 0, 0))
 
 
-def test_an_acknowledged_batch_that_the_leader_misses_is_not_papered_over() -> None:
+def test_an_acknowledged_batch_that_the_leader_misses_is_not_papered_over(accumulator: RecordAccumulator) -> None:
     """Out of order with nothing before it means that the leader lost what it had acknowledged: the batch fails."""
-    accumulator = accumulator_of()
     known(accumulator)
     a = put(accumulator, b"v")
     assert sent(accumulator, 0) == [a]
@@ -353,9 +348,8 @@ def test_an_acknowledged_batch_that_the_leader_misses_is_not_papered_over() -> N
     assert [numbers(ready) for ready in accumulator.drain(0)] == [(1, 0, 0)]
 
 
-def test_a_late_out_of_order_is_judged_by_what_stood_before_it_when_it_was_sent() -> None:
+def test_a_late_out_of_order_is_judged_by_what_stood_before_it_when_it_was_sent(accumulator: RecordAccumulator) -> None:
     """The batch before it is acknowledged in the meantime: the old refusal is no sign of loss."""
-    accumulator = accumulator_of()
     known(accumulator)
     a, b = put(accumulator, b"v"), put(accumulator, b"v")
     assert sent(accumulator, 0) == [a, b]
@@ -377,9 +371,8 @@ def test_an_epoch_that_can_grow_no_more_asks_for_a_new_id() -> None:
     assert (ready.batch_id, ready.batch.producer_id, numbers(ready)) == (b, 8, (0, 0, 0))
 
 
-def test_a_batch_expires_wherever_it_is() -> None:
+def test_a_batch_expires_wherever_it_is(accumulator: RecordAccumulator) -> None:
     """The delivery timeout counts from the first record; a batch that expires in flight may be written."""
-    accumulator = accumulator_of()
     known(accumulator)
     in_flight = put(accumulator, b"v", now_ms=0)
     assert sent(accumulator, 0) == [in_flight]
@@ -401,9 +394,8 @@ def test_a_batch_expires_wherever_it_is() -> None:
     assert accumulator.deadline_ms is None
 
 
-def test_what_is_told_of_a_settled_batch_is_ignored() -> None:
+def test_what_is_told_of_a_settled_batch_is_ignored(accumulator: RecordAccumulator) -> None:
     """An answer that comes after the batch was given up or acknowledged changes nothing."""
-    accumulator = accumulator_of()
     late = put(accumulator, b"v")
     assert sent(accumulator, 0) == [late]
     assert len(accumulator.expire(TIMEOUT_MS)) == 1
@@ -414,9 +406,8 @@ def test_what_is_told_of_a_settled_batch_is_ignored() -> None:
     assert accumulator.is_empty
 
 
-def test_the_end_of_an_attempt_counts_once() -> None:
+def test_the_end_of_an_attempt_counts_once(accumulator: RecordAccumulator) -> None:
     """A batch that waits for its next attempt is not moved by a second report on the last one."""
-    accumulator = accumulator_of()
     batch_id = put(accumulator, b"v")
     assert sent(accumulator, 0) == [batch_id]
     accumulator.on_retriable(batch_id, may_be_written=False, now_ms=0)
@@ -440,9 +431,8 @@ def test_without_idempotence_nothing_unknown_is_repeated() -> None:
     assert sent(accumulator, BACKOFF_MS) == [a]
 
 
-def test_memory_has_a_limit() -> None:
+def test_memory_has_a_limit(accumulator: RecordAccumulator) -> None:
     """A full buffer refuses records until a batch is settled, and a record that never fits is refused as that."""
-    accumulator = accumulator_of()
     with pytest.raises(RecordTooLargeError, match="is above"):
         append(accumulator, P0, bytes(5000), now_ms=0)
     assert accumulator.is_empty
@@ -474,9 +464,8 @@ def test_a_configuration_that_makes_no_sense_is_refused(wrong: dict[str, int], m
         ProducerConfig(**wrong)  # type: ignore[arg-type]  # the table holds whole numbers for fields of that type
 
 
-def test_the_encoded_batch_is_what_the_format_says() -> None:
+def test_the_encoded_batch_is_what_the_format_says(accumulator: RecordAccumulator) -> None:
     """A drained batch is byte for byte what the encoder makes of the same values."""
-    accumulator = accumulator_of()
     put(accumulator, b"a", b"b")
     (ready,) = accumulator.drain(0)
     assert ready.batch == encode_batch([b"a", b"b"], timestamp_ms=0, producer_id=7, producer_epoch=0, base_sequence=0)

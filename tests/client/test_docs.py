@@ -26,15 +26,12 @@ ADDRESS = "127.0.0.1:9092"
 @pytest.fixture
 def bootstrap(tmp_path: Path) -> Iterator[str]:
     """Three brokers that are active, by the address of one."""
-    cluster = LocalCluster(tmp_path, size=3)
-    cluster.format()
-    cluster.start(options=("--group", "kv=key-value"))
-    try:
+    with LocalCluster(tmp_path, size=3) as cluster:
+        cluster.format()
+        cluster.start(options=("--group", "kv=key-value"))
         address = next(iter(cluster.addresses.values()))
         asyncio.run(wait_active(address, len(cluster.ids)))
         yield address
-    finally:
-        cluster.close()
 
 
 async def wait_active(address: str, count: int) -> None:

@@ -23,13 +23,10 @@ VIEW = ViewConfig(api_timeout_ms=int(PATIENCE_SECONDS * 1000))
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three replicas with a key-value store."""
-    cluster = LocalCluster(tmp_path, size=3)
-    cluster.format()
-    cluster.start(options=("--group", "kv=key-value"))
-    try:
+    with LocalCluster(tmp_path, size=3) as cluster:
+        cluster.format()
+        cluster.start(options=("--group", "kv=key-value"))
         yield cluster
-    finally:
-        cluster.close()
 
 
 async def wait_ready(store: KeyValueClient) -> None:

@@ -35,6 +35,12 @@ from tests.client.group_fakes import ADDRESSES, VIEW, FakeGroup, Fate
 WATCH = WatchConfig(poll_ms=100, timeout_ms=500, events_max=2)
 
 
+@pytest.fixture
+def group() -> FakeGroup:
+    """Three replicas of a store, the first of which leads."""
+    return FakeGroup(KeyValueMachine)
+
+
 def store(group: FakeGroup) -> KeyValueClient:
     return KeyValueClient("r1:1", "g", view_config=VIEW, connections=group, clock=group.clock, random=Random(0))
 
@@ -43,9 +49,8 @@ def key(name: bytes, value: bytes, *, at: int, made: int | None = None, version:
     return KeyValue(key=name, value=value, create_revision=made or at, mod_revision=at, version=version)
 
 
-async def test_keys_are_put_got_and_deleted() -> None:
+async def test_keys_are_put_got_and_deleted(group: FakeGroup) -> None:
     """Each change makes a revision; what was can be read at its revision."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         assert (await client.put(b"a", b"1")).revision == 2
         assert (await client.get_revised(b"a")).result.found == key(b"a", b"1", at=2)
@@ -60,9 +65,8 @@ async def test_keys_are_put_got_and_deleted() -> None:
         assert (await client.delete(prefix(b""))).result.deleted == 0
 
 
-async def test_a_value_is_compared_and_set() -> None:
+async def test_a_value_is_compared_and_set(group: FakeGroup) -> None:
     """By value and by revision; in either case it is told what stands there then."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         made = await client.compare_and_set(b"a", None, b"1")
         assert made.result == results.CompareAndSetResult(succeeded=True, current=key(b"a", b"1", at=2))
@@ -72,9 +76,8 @@ async def test_a_value_is_compared_and_set() -> None:
         assert not (await client.compare_and_set_revision(b"a", 0, b"4")).result.succeeded
 
 
-async def test_a_transaction_is_done_at_one_revision() -> None:
+async def test_a_transaction_is_done_at_one_revision(group: FakeGroup) -> None:
     """The list that the comparisons choose is done, and its results come in its order."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         assert (await client.increment(b"n", 5)).result.number == 5
         compared: list[Comparison] = [
@@ -95,9 +98,8 @@ async def test_a_transaction_is_done_at_one_revision() -> None:
         assert other.result == results.TransactionResult(succeeded=False, results=(results.GetResult(found=None),))
 
 
-async def test_ranges_are_read_in_pieces() -> None:
+async def test_ranges_are_read_in_pieces(group: FakeGroup) -> None:
     """A limit ends a range, which tells that it goes on; a stale one may come from any replica."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         for name in (b"a1", b"a2", b"b"):
             await client.put(name, b"")
@@ -111,9 +113,8 @@ async def test_ranges_are_read_in_pieces() -> None:
         assert (await client.get_revised(b"c", read_from=behind)).result.found is None
 
 
-async def test_leases_take_their_keys_along() -> None:
+async def test_leases_take_their_keys_along(group: FakeGroup) -> None:
     """A lease is granted, kept alive and revoked; its keys go with it."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         lease_id = (await client.grant_lease(10_000)).result.lease_id
         await client.put(b"a", b"1", lease_id=lease_id)
@@ -126,9 +127,8 @@ async def test_leases_take_their_keys_along() -> None:
         assert (await client.describe()).result.keys == 0
 
 
-async def test_what_the_store_rejects_is_certainly_not_done() -> None:
+async def test_what_the_store_rejects_is_certainly_not_done(group: FakeGroup) -> None:
     """A rejected command and a rejected question are errors of their kinds; a forgotten revision is told."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         with pytest.raises(NotWrittenError, match="EMPTY_KEY"):
             await client.put(b"", b"1")
@@ -142,9 +142,8 @@ async def test_what_the_store_rejects_is_certainly_not_done() -> None:
         assert told.value.compact_revision == 3
 
 
-async def test_an_increment_whose_answers_are_lost_counts_once() -> None:
+async def test_an_increment_whose_answers_are_lost_counts_once(group: FakeGroup) -> None:
     """Repetition changes nothing, neither the number nor the revision."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         await client.increment(b"n")
         group.fates.extend([Fate.ANSWER_LOST, Fate.APPLIED_LATE, Fate.ANSWER_LOST])
@@ -205,9 +204,8 @@ async def told(watching: AsyncIterator[results.WatchResult], count: int) -> list
     return events
 
 
-async def test_a_watch_tells_what_was_and_what_comes() -> None:
+async def test_a_watch_tells_what_was_and_what_comes(group: FakeGroup) -> None:
     """From a revision on, every change of the range is told once, in order, and nothing else."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         for name in (b"a1", b"b", b"a2", b"a3"):
             await client.put(name, b"")
@@ -224,9 +222,8 @@ async def test_a_watch_tells_what_was_and_what_comes() -> None:
         await watching.aclose()
 
 
-async def test_a_watch_begins_now() -> None:
+async def test_a_watch_begins_now(group: FakeGroup) -> None:
     """Without a revision, what was before is not told."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         await client.put(b"a", b"1")
         watching = client.watch(b"a", config=WATCH)
@@ -238,9 +235,8 @@ async def test_a_watch_begins_now() -> None:
         await watching.aclose()
 
 
-async def test_a_watch_goes_on_at_other_replicas() -> None:
+async def test_a_watch_goes_on_at_other_replicas(group: FakeGroup) -> None:
     """Replicas that are behind, fail and come back leave no gap and repeat nothing."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         stale = ReadFrom(consistency=Consistency.STALE, node=Node.ANY)
         watching = client.watch(prefix(b""), from_revision=2, read_from=stale, config=WATCH)
@@ -260,9 +256,8 @@ async def test_a_watch_goes_on_at_other_replicas() -> None:
         await watching.aclose()
 
 
-async def test_a_watch_ends_where_revisions_are_forgotten() -> None:
+async def test_a_watch_ends_where_revisions_are_forgotten(group: FakeGroup) -> None:
     """What was compacted away before it was told is an error, not a gap."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         for value in (b"1", b"2", b"3"):
             await client.put(b"a", value)
@@ -272,9 +267,8 @@ async def test_a_watch_ends_where_revisions_are_forgotten() -> None:
         assert error.value.compact_revision == 4
 
 
-async def test_a_watch_that_reaches_nobody_ends_in_time() -> None:
+async def test_a_watch_that_reaches_nobody_ends_in_time(group: FakeGroup) -> None:
     """A short outage is waited out; a long one is told."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         await client.put(b"a", b"1")
         watching = client.watch(b"a", from_revision=2, config=WATCH)
@@ -288,9 +282,8 @@ async def test_a_watch_that_reaches_nobody_ends_in_time() -> None:
             await anext(watching)
 
 
-async def test_numbers_that_no_command_can_hold_are_named() -> None:
+async def test_numbers_that_no_command_can_hold_are_named(group: FakeGroup) -> None:
     """A mistake of the caller is told before anybody is asked."""
-    group = FakeGroup(KeyValueMachine)
     async with store(group) as client:
         with pytest.raises(ValueError, match="delta is 9223372036854775808"):
             await client.increment(b"n", 1 << 63)

@@ -21,6 +21,7 @@ from nemesis.faults.impairments import Bandwidth, Delay, Loss, Reset
 from nemesis.faults.links import CLIENTS, CONTROL
 from nemesis.faults.targets import Role
 from nemesis.history.reader import read_history
+from tests.depth import at_night
 
 PATIENCE_S = 60.0
 NODES = (1, 2, 3)
@@ -261,7 +262,13 @@ def test_spark_judges_in_a_namespace_where_no_name_is_known() -> None:
 
 @pytest.mark.long
 @pytest.mark.cluster
-@pytest.mark.parametrize("before", [(), WITHOUT_RIGHTS], ids=["as we are", "without rights"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param((), id="as we are", marks=at_night("runs of systems that are not ours begin so")),
+        pytest.param(WITHOUT_RIGHTS, id="without rights"),
+    ],
+)
 def test_a_run_in_namespaces_is_valid(before: tuple[str, ...], tmp_path: Path) -> None:
     """A run under partitions, kills and pauses that the kernel does is valid, and its faults have bitten."""
     faults = ("--nemesis", "partition,kill,pause", "--nemesis-interval", "1", "--time-limit", "9", "--seed", "89")

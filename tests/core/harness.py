@@ -36,6 +36,7 @@ CLUSTER = "cluster"
 CONFIG = QuorumConfig()
 
 E = TypeVar("E")
+R = TypeVar("R", bound=m.Response)
 
 
 def epochs_of(batches: Iterable[RecordBatch]) -> tuple[EpochEntry, ...]:
@@ -335,6 +336,12 @@ class Bench:
     def answer(self, request: m.Request) -> m.Response | None:
         """Hand in a request and return its answer; None while it is parked."""
         return self.replies.get(self.call(request))
+
+    def answered(self, request: m.Request, kind: type[R]) -> R:
+        """Hand in a request and return its answer, which comes at once and is of this kind."""
+        response = self.answer(request)
+        assert isinstance(response, kind), response
+        return response
 
     def respond(self, send: fx.Send, response: m.PeerResponse) -> tuple[fx.Effect, ...]:
         """Let the peer answer."""

@@ -44,8 +44,7 @@ def test_a_leader_goes_on_when_another_clusters_replica_answers(bench: Bench, ep
     """It makes itself known there, and is told of their leader, in whatever epoch."""
     own = bench.epoch
     foreign = follower_bench(leader_id=2, epoch=epoch or own)
-    answer = foreign.answer(begin(1, own, cluster_id="another"))
-    assert isinstance(answer, m.BeginQuorumEpochResponse)
+    answer = foreign.answered(begin(1, own, cluster_id="another"), m.BeginQuorumEpochResponse)
     assert answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID
     bench.respond(bench.send_to(1, m.BeginQuorumEpochRequest), answer)
     assert (bench.halted, bench.role, bench.epoch) == (None, "leader", own)

@@ -158,15 +158,13 @@ def test_end_quorum_epoch_request_cluster_id_validation() -> None:
 def test_invalid_voter_replica_begin_quorum_epoch_request(others: dict[str, Any]) -> None:
     """A beginning meant for another voter is refused, and who leads is not believed."""
     bench = Bench(quorum_state=stored(5))
-    response = bench.answer(begin(2, 6, **others))
-    assert isinstance(response, m.BeginQuorumEpochResponse)
+    response = bench.answered(begin(2, 6, **others), m.BeginQuorumEpochResponse)
     assert (response.error, bench.log.leader_id, bench.epoch) == (ErrorCode.INVALID_VOTER_KEY, None, 5)
 
 
 def test_begin_quorum_epoch_of_an_older_epoch_is_fenced() -> None:
     """A leader whose epoch is over learns of the newer one."""
-    response = follower_bench(leader_id=2).answer(begin(1, 4))
-    assert isinstance(response, m.BeginQuorumEpochResponse)
+    response = follower_bench(leader_id=2).answered(begin(1, 4), m.BeginQuorumEpochResponse)
     assert (response.error, response.current_leader) == (ErrorCode.FENCED_LEADER_EPOCH, leader(2, 5))
 
 
@@ -283,7 +281,6 @@ def test_reject_votes_from_same_epoch_after_resigning_leadership(bench: Bench) -
 def test_resigned_leader_appends_nothing(bench: Bench) -> None:
     """After resigning no write is taken in that epoch."""
     bench.step(ev.ResignRequested())
-    response = bench.answer(produce())
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(), m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert not bench.made(fx.Append)

@@ -161,8 +161,7 @@ def test_follower_state_not_updated_if_fetch_is_refused(request_: m.Request) -> 
     bench.flush_all()
     bench.elapse(10)
     bench.call(request_)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert described.current_voters[1] == m.QuorumReplicaState(
         replica_id=ReplicaId(1), directory_id=disk_id(1), address="replica-1:9092", log_end_offset=None
     )
@@ -206,8 +205,10 @@ def test_diverged_fetch_is_answered_at_once(bench: Bench) -> None:
 def epoch_ends(bench: Bench, *epochs: int) -> list[tuple[int, int] | None]:
     answers: list[tuple[int, int] | None] = []
     for epoch in epochs:
-        response = bench.answer(m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch)))
-        assert isinstance(response, m.OffsetForLeaderEpochResponse)
+        response = bench.answered(
+            m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch)),
+            m.OffsetForLeaderEpochResponse,
+        )
         assert response.error is ErrorCode.NONE
         answers.append(None if response.answer is None else (response.answer.epoch, response.answer.end_offset))
     return answers
@@ -222,8 +223,9 @@ def test_should_send_leader_epoch_request_and_get_a_response() -> None:
 def test_offset_for_leader_epoch_at_a_follower() -> None:
     """A follower answers no such question, it refers to its leader."""
     bench = follower_bench(leader_id=2, log=[(1, 3)])
-    response = bench.answer(m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(1)))
-    assert isinstance(response, m.OffsetForLeaderEpochResponse)
+    response = bench.answered(
+        m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(1)), m.OffsetForLeaderEpochResponse
+    )
     assert (response.error, response.answer) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
     assert response.current_leader == leader(2, 5)
 
@@ -254,16 +256,18 @@ def test_fenced_error_caused_by_become_leader() -> None:
 def test_dump_log_is_answered_by_anyone(offset: int, error: ErrorCode) -> None:
     """Any replica hands out its own records to its log's end, whoever leads."""
     bench = follower_bench(leader_id=2, log=[(1, 3)])
-    response = bench.answer(m.DumpLogRequest(topic_partition=LOG, offset=Offset(offset), max_bytes=1 << 20))
-    assert isinstance(response, m.DumpLogResponse)
+    response = bench.answered(
+        m.DumpLogRequest(topic_partition=LOG, offset=Offset(offset), max_bytes=1 << 20), m.DumpLogResponse
+    )
     assert response.error is error
     assert (response.records != b"") == (offset == 0)
 
 
 def test_dump_log_of_no_bytes_is_refused() -> None:
     """A dump that asks for nothing would never end."""
-    response = follower_bench().answer(m.DumpLogRequest(topic_partition=LOG, offset=Offset(0), max_bytes=0))
-    assert isinstance(response, m.DumpLogResponse)
+    response = follower_bench().answered(
+        m.DumpLogRequest(topic_partition=LOG, offset=Offset(0), max_bytes=0), m.DumpLogResponse
+    )
     assert response.error is ErrorCode.INVALID_REQUEST
 
 
@@ -271,7 +275,6 @@ def test_dump_log_of_no_bytes_is_refused() -> None:
 def test_describe_replica_is_answered_in_every_role(role: str) -> None:
     """Any replica describes itself, leading or not."""
     bench = role_of_epoch_six(role)
-    response = bench.answer(m.DescribeReplicaRequest(topic_partition=LOG))
-    assert isinstance(response, m.DescribeReplicaResponse)
+    response = bench.answered(m.DescribeReplicaRequest(topic_partition=LOG), m.DescribeReplicaResponse)
     assert (response.role, response.replica_id, response.log_end_offset) == (role, 0, bench.disk.end)
     assert response.leader == leader({"leader": 0, "follower": 2}.get(role), 6)

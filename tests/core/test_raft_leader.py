@@ -27,8 +27,7 @@ from tests.core.scenarios import (
 
 
 def latest(bench: Bench, **others: Any) -> m.ListOffsetsResponse:
-    response = bench.answer(m.ListOffsetsRequest(topic_partition=LOG, latest=True, **others))
-    assert isinstance(response, m.ListOffsetsResponse)
+    response = bench.answered(m.ListOffsetsRequest(topic_partition=LOG, latest=True, **others), m.ListOffsetsResponse)
     return response
 
 
@@ -43,8 +42,7 @@ def test_make_leader_updates_epoch_cache() -> None:
     """The new epoch begins at the log's end at once, before any client writes."""
     bench = leader_bench(log=[(0, 2), (5, 2)], quorum_state=stored(7))
     request = m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(7))
-    response = bench.answer(request)
-    assert isinstance(response, m.OffsetForLeaderEpochResponse)
+    response = bench.answered(request, m.OffsetForLeaderEpochResponse)
     assert response.answer is not None
     assert (response.answer.epoch, response.answer.end_offset) == (5, 4)
     assert bench.log.log.epochs.latest is not None
@@ -101,8 +99,7 @@ def test_describe_quorum_non_monotonic_follower_fetch(bench: Bench) -> None:
     commit(bench, 1)
     assert bench.high_watermark == 3
     assert fetched(bench, fetch(2, 6, 6)).high_watermark == 3
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [(voter.replica_id, voter.log_end_offset) for voter in described.current_voters] == [
         (0, 3),
         (1, 2),
@@ -112,8 +109,9 @@ def test_describe_quorum_non_monotonic_follower_fetch(bench: Bench) -> None:
 
 def test_describe_quorum_non_leader() -> None:
     """Who does not lead describes nothing and says who leads."""
-    response = Bench(quorum_state=stored(5, leader_id=2)).answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(response, m.DescribeQuorumResponse)
+    response = Bench(quorum_state=stored(5, leader_id=2)).answered(
+        m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse
+    )
     assert (response.error, response.current_leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader(2, 5))
 
 
@@ -124,8 +122,7 @@ def test_describe_quorum_with_followers() -> None:
     bench.elapse(40)
     bench.call(fetch(2, 2, 6, replica=2))
     bench.elapse(10)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert (described.error, described.high_watermark, described.observers) == (ErrorCode.NONE, 4, ())
     assert [
         (voter.replica_id, voter.log_end_offset, voter.last_fetch_ms_ago, voter.last_caught_up_ms_ago)
@@ -140,8 +137,7 @@ def test_describe_quorum_with_observer(bench: Bench) -> None:
     bench.elapse(30)
     bench.call(fetch(2, 6, 6, replica=9))
     bench.elapse(12)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     (observer,) = described.observers
     assert observer == m.QuorumReplicaState(
         replica_id=ReplicaId(9),
@@ -158,8 +154,7 @@ def test_observers_are_bounded() -> None:
     for observer in (7, 8, 7, 9):
         bench.elapse(1)
         bench.call(fetch(2, 6, 6, replica=observer))
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [observer.replica_id for observer in described.observers] == [7, 9]
 
 
@@ -201,8 +196,7 @@ def test_replica_lists_the_log_end_and_consumer_the_high_watermark() -> None:
         (4, 6),
         (5, 6),
     ]
-    earliest = bench.answer(m.ListOffsetsRequest(topic_partition=LOG, latest=False))
-    assert isinstance(earliest, m.ListOffsetsResponse)
+    earliest = bench.answered(m.ListOffsetsRequest(topic_partition=LOG, latest=False), m.ListOffsetsResponse)
     assert (earliest.offset, earliest.leader_epoch) == (0, 2)
 
 

@@ -29,8 +29,7 @@ BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=IN
 
 def told(bench: GroupBench) -> m.CurrentLeader | None:
     """Whom a machine that does not lead names as the leader, to who writes a command; it is certain not to be taken."""
-    response = bench.answer(add(1))
-    assert isinstance(response, m.ApplyResponse)
+    response = bench.answered(add(1), m.ApplyResponse)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert (bench.group.machine_leads, bench.made(fx.Append)) == (False, [])
     return response.current_leader

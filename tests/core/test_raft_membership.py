@@ -90,8 +90,7 @@ def test_remove_voter(bench: Bench, ids_after: tuple[int, ...]) -> None:
     assert ids(bench) == ids_after
     acknowledge(bench, gone)
     assert call_id in bench.open_calls
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [(observer.replica_id, observer.directory_id) for observer in described.observers] == [(gone, disk_id(gone))]
     acknowledge(bench, *ids_after[1:])
     assert changed(bench, call_id).error is ErrorCode.NONE
@@ -214,8 +213,7 @@ def test_a_voter_that_nobody_could_tell_or_dial_is_refused(
     """A directory id has 16 bytes, not all of them 0 (that is any disk); an address has a host that is not too long."""
     new = Voter(replica_id=ReplicaId(3), directory_id=directory_id, address=address)
     request = m.AddVoterRequest(topic_partition=LOG, voter=new, timeout_ms=1)
-    response = bench.answer(request)
-    assert isinstance(response, m.ChangeVotersResponse)
+    response = bench.answered(request, m.ChangeVotersResponse)
     assert (response.error, response.not_appended) == (ErrorCode.INVALID_REQUEST, True)
 
 
@@ -409,8 +407,7 @@ def test_begin_quorum_epoch_names_the_voters_disks() -> None:
 def test_describe_quorum_names_disks_and_addresses(bench: Bench) -> None:
     """Of voters the address that their log knows, of observers the disk that they fetch from."""
     fetched(bench, fetch_from(bench, 1, disk=1))
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [(v.replica_id, v.directory_id, v.address, v.log_end_offset) for v in described.current_voters] == [
         (0, disk_id(0), "replica-0:9092", 2),
         (1, disk_id(1), "replica-1:9092", 2),
@@ -418,8 +415,7 @@ def test_describe_quorum_names_disks_and_addresses(bench: Bench) -> None:
     ]
     assert [(o.replica_id, o.directory_id, o.address) for o in described.observers] == [(1, disk_id(1, 1), "")]
     remove(bench, 0)
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [v.replica_id for v in described.current_voters] == [1, 2]
 
 

@@ -150,7 +150,8 @@ def test_a_snapshot_says_who_votes() -> None:
     assert (voters.base, data) == (FOUR, snapshot_of(end_offset, bench.epoch).data)
 
 
-def snapshotted_leader() -> Bench:
+@pytest.fixture
+def bench() -> Bench:
     """Build a leader that has added 3 at offset 2, removed it at 3, and stored a snapshot of the first three."""
     bench = settled_leader()
     added(bench, 3)
@@ -161,9 +162,8 @@ def snapshotted_leader() -> Bench:
     return bench
 
 
-def test_a_stored_snapshot_stands_for_the_entries_below_its_end() -> None:
+def test_a_stored_snapshot_stands_for_the_entries_below_its_end(bench: Bench) -> None:
     """Once it is stored, and not before; the later ones stay."""
-    bench = snapshotted_leader()
     assert stored_offsets(bench) == [1, 2, 3]
     bench.finish_storing()
     assert stored_offsets(bench) == [3]
@@ -172,9 +172,8 @@ def test_a_stored_snapshot_stands_for_the_entries_below_its_end() -> None:
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_a_restart_with_a_snapshot(is_stored: bool) -> None:
+def test_a_restart_with_a_snapshot(bench: Bench, is_stored: bool) -> None:
     """Whether the voters were stored after the snapshot or not makes no difference."""
-    bench = snapshotted_leader()
     voters = bench.disk.voters
     bench.finish_storing()
     expected = bench.log.voter_history
@@ -184,17 +183,15 @@ def test_a_restart_with_a_snapshot(is_stored: bool) -> None:
     assert bench.log.voter_history == expected
 
 
-def test_a_recovered_snapshot_gives_the_machine_its_own_bytes() -> None:
+def test_a_recovered_snapshot_gives_the_machine_its_own_bytes(bench: Bench) -> None:
     """The header is the log's."""
-    bench = snapshotted_leader()
     bench.finish_storing()
     (stored,) = bench.disk.snapshots.values()
     assert split_snapshot(stored)[1] == snapshot_of(3, 1).data
 
 
-def test_a_snapshot_on_disk_without_voters_stops_the_replica() -> None:
+def test_a_snapshot_on_disk_without_voters_stops_the_replica(bench: Bench) -> None:
     """It cannot know who votes; guessing by the format could let it vote with those who do not."""
-    bench = snapshotted_leader()
     bench.finish_storing()
     (snapshot_id,) = bench.disk.snapshots
     bench.disk.snapshots[snapshot_id] = b"damaged" * 9

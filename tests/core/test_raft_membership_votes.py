@@ -200,8 +200,7 @@ def test_a_replica_never_believes_that_it_leads_itself() -> None:
     """A request in its own name comes from who has its id and another disk."""
     bench = fresh_bench()
     assert voted(bench, vote(3, candidate=0)).error is ErrorCode.INVALID_REQUEST
-    response = bench.answer(begin(0, 3, voter_id=0, voter_directory_id=disk_id(0)))
-    assert isinstance(response, m.BeginQuorumEpochResponse)
+    response = bench.answered(begin(0, 3, voter_id=0, voter_directory_id=disk_id(0)), m.BeginQuorumEpochResponse)
     assert response.error is ErrorCode.INVALID_REQUEST
     assert bench.epoch == 0
 

@@ -34,8 +34,7 @@ def control_batch() -> bytes:
 def assert_refused(request: m.ProduceRequest, error: ErrorCode, *, message_max_bytes: int = 1500) -> None:
     """The leader of epoch 6 refuses a write for certain, and appends nothing."""
     bench = leader_bench(config=QuorumConfig(message_max_bytes=message_max_bytes))
-    response = bench.answer(request)
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(request, m.ProduceResponse)
     assert (response.error, response.not_appended, response.base_offset) == (error, True, None)
     assert write_definitely_failed(response.error, not_appended=False), "the code alone says it"
     assert not bench.made(fx.Append)
@@ -80,8 +79,7 @@ def test_append_failed_with_record_batch_too_large_exception() -> None:
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_append_failed_with_not_leader_exception(acks: int) -> None:
     """A write to a follower is refused at the door, definitely not appended."""
-    response = follower_bench(leader_id=2).answer(produce(acks=acks))
-    assert isinstance(response, m.ProduceResponse)
+    response = follower_bench(leader_id=2).answered(produce(acks=acks), m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert response.current_leader is not None
     assert response.current_leader.leader_id == 2
@@ -99,23 +97,20 @@ def test_append_failed_with_not_leader_exception(acks: int) -> None:
 )
 def test_order_of_checks(request_: m.ProduceRequest, error: ErrorCode) -> None:
     """Acks, cluster, epoch, leadership, and only then the bytes."""
-    response = follower_bench(leader_id=2).answer(request_)
-    assert isinstance(response, m.ProduceResponse)
+    response = follower_bench(leader_id=2).answered(request_, m.ProduceResponse)
     assert response.error is error
 
 
 def test_acks_leader_is_answered_after_the_append(bench: Bench) -> None:
     """acks=1 waits for the leader's log only, not for its disk and not for others."""
-    response = bench.answer(produce(acks=1))
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(acks=1), m.ProduceResponse)
     assert (response.error, response.base_offset, response.leader_epoch) == (ErrorCode.NONE, 2, 6)
     assert [type(effect) for effect in bench.effects] == [fx.Append, fx.Flush, fx.Reply]
 
 
 def test_acks_none_promises_nothing(bench: Bench) -> None:
     """acks=0 is answered without an offset; the record is appended all the same."""
-    response = bench.answer(produce(acks=0))
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(acks=0), m.ProduceResponse)
     assert (response.error, response.base_offset, bench.disk.end) == (ErrorCode.NONE, None, 3)
 
 
@@ -187,8 +182,7 @@ def assert_unknown_and_nothing_more_is_appended(bench: Bench, call_id: CallId) -
     response = reply_of(bench, call_id)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, False)
     assert bench.disk.end == 3, "LeaderChange, the voters and that record"
-    later = bench.answer(produce())
-    assert isinstance(later, m.ProduceResponse)
+    later = bench.answered(produce(), m.ProduceResponse)
     assert (later.error, later.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert bench.disk.end == 3
 
@@ -225,8 +219,7 @@ def test_full_purgatory_refuses_writes() -> None:
     """One write more than can wait is refused before it is appended."""
     bench = leader_bench(config=QuorumConfig(parked_produces_max=1))
     bench.call(produce())
-    response = bench.answer(produce())
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(), m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
     assert bench.disk.end == 3
     bench.elapse(1000)
@@ -246,6 +239,5 @@ def test_leader_stamps_offset_and_epoch(bench: Bench) -> None:
 def test_unknown_topic_or_partition(bench: Bench) -> None:
     """A log that is not hosted here is refused by name, the write definitely not appended."""
     request = m.ProduceRequest(topic_partition=TopicPartition("other", 0), acks=-1, timeout_ms=1, records=b"")
-    response = bench.answer(request)
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(request, m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)

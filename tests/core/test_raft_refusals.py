@@ -31,17 +31,17 @@ def refuse(bench: Bench, replica_id: int, *, ago_ms: int = 0) -> None:
     bench.step(ev.PeerRefused(replica_id=ReplicaId(replica_id), refused_at_ms=bench.now_ms - ago_ms))
 
 
-def served_follower(leader_id: int = 2) -> Bench:
+@pytest.fixture
+def bench() -> Bench:
     """A follower that its leader has just answered."""
-    bench = follower_bench(leader_id=leader_id)
-    answer_fetch(bench, records([], leader_id=leader_id, epoch=5))
+    bench = follower_bench(leader_id=2)
+    answer_fetch(bench, records([], leader_id=2, epoch=5))
     bench.elapse(10)
     return bench
 
 
-def test_a_follower_campaigns_at_once_when_its_leader_has_ended() -> None:
+def test_a_follower_campaigns_at_once_when_its_leader_has_ended(bench: Bench) -> None:
     """It need not wait for a fetch timeout: well within a turn it asks for pre-votes, in the present epoch."""
-    bench = served_follower()
     refuse(bench, 2)
     bench.elapse(TURN_MS // 2)
     assert (bench.role, bench.epoch) == ("prospective", 5)
@@ -59,18 +59,16 @@ def test_voters_campaign_one_after_the_other() -> None:
     assert second.role == "prospective"
 
 
-def test_who_has_the_evidence_grants_a_pre_vote() -> None:
+def test_who_has_the_evidence_grants_a_pre_vote(bench: Bench) -> None:
     """A follower that its leader serves promises nothing; with evidence that this leader has ended it does."""
-    bench = served_follower()
     assert not voted(bench, vote(5, pre_vote=True)).vote_granted
     refuse(bench, 2)
     assert voted(bench, vote(5, pre_vote=True)).vote_granted
     assert voted(bench, vote(6)).vote_granted
 
 
-def test_evidence_of_somebody_else_changes_nothing() -> None:
+def test_evidence_of_somebody_else_changes_nothing(bench: Bench) -> None:
     """Another voter's end is no reason to give up the leader, nor is it to a leader to give up itself."""
-    bench = served_follower()
     refuse(bench, 1)
     bench.elapse(TURN_MS)
     assert bench.role == "follower"
@@ -79,18 +77,16 @@ def test_evidence_of_somebody_else_changes_nothing() -> None:
     assert leading.role == "leader"
 
 
-def test_evidence_that_is_older_than_an_answer_is_worth_nothing() -> None:
+def test_evidence_that_is_older_than_an_answer_is_worth_nothing(bench: Bench) -> None:
     """The leader has answered since: it was the end of an earlier process, or no end at all."""
-    bench = served_follower()
     refuse(bench, 2, ago_ms=11)
     bench.elapse(TURN_MS)
     assert bench.role == "follower"
     assert not voted(bench, vote(5, pre_vote=True)).vote_granted
 
 
-def test_evidence_of_an_earlier_epoch_is_worth_nothing() -> None:
+def test_evidence_of_an_earlier_epoch_is_worth_nothing(bench: Bench) -> None:
     """A leader of a new epoch was heard of after its process before had ended."""
-    bench = served_follower()
     seen_ms = bench.now_ms
     bench.elapse(5)
     bench.answer(begin_to(bench, 2, 6))
@@ -99,9 +95,8 @@ def test_evidence_of_an_earlier_epoch_is_worth_nothing() -> None:
     assert (bench.role, bench.epoch) == ("follower", 6)
 
 
-def test_a_leader_that_answers_is_heard_again() -> None:
+def test_a_leader_that_answers_is_heard_again(bench: Bench) -> None:
     """Evidence was wrong if an answer comes after it, and before a turn is over: the follower protects it again."""
-    bench = served_follower()
     bench.elapse(bench.log.quorum.fetch_max_wait_ms)
     refuse(bench, 2)
     answer_fetch(bench, records([], leader_id=2, epoch=5))
@@ -110,9 +105,8 @@ def test_a_leader_that_answers_is_heard_again() -> None:
     assert not voted(bench, vote(5, pre_vote=True)).vote_granted
 
 
-def test_no_vote_is_awaited_of_who_has_ended() -> None:
+def test_no_vote_is_awaited_of_who_has_ended(bench: Bench) -> None:
     """With one of three gone, the other's no ends a campaign: the next comes soon, not after an election timeout."""
-    bench = served_follower()
     refuse(bench, 2)
     bench.elapse(TURN_MS // 2)
     bench.respond(bench.send_to(1, m.VoteRequest), rejected(5, 2))

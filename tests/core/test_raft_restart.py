@@ -77,8 +77,7 @@ def test_restarted_leader_neither_appends_nor_votes_in_its_epoch(power_loss: boo
     bench.call(produce(acks=1))
     bench.restart(power_loss=power_loss)
     assert (bench.role, bench.epoch, bench.disk.end) == ("resigned", 6, 2 if power_loss else 3)
-    response = bench.answer(produce())
-    assert isinstance(response, m.ProduceResponse)
+    response = bench.answered(produce(), m.ProduceResponse)
     assert (response.error, response.not_appended) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, True)
     assert not voted(bench, vote(6, last=(5, 99))).vote_granted
     lead(bench)

@@ -258,8 +258,7 @@ def test_where_an_epoch_ends_that_a_snapshot_has_swallowed_nobody_knows() -> Non
     """
     bench = leader_bench(log=[(3, 5), (4, 14)], start=10, snapshots=[(10, 3)])
     asked = m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(2))
-    answer = bench.answer(asked)
-    assert isinstance(answer, m.OffsetForLeaderEpochResponse)
+    answer = bench.answered(asked, m.OffsetForLeaderEpochResponse)
     assert (answer.error, answer.answer) == (ErrorCode.NONE, None)
     assert fetched(bench, fetch(12, 2, 6)).snapshot_id == snapshot_id(10, 3)
 
@@ -424,8 +423,7 @@ def test_a_request_for_a_snapshot_acknowledges_nothing() -> None:
     piece_of(bench, fetch_snapshot(20, 4, replica=1))
     commit(bench, 2)
     piece_of(bench, fetch_snapshot(20, 4, replica=2))
-    described = bench.answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(described, m.DescribeQuorumResponse)
+    described = bench.answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert [voter.log_end_offset for voter in described.current_voters] == [30, None, 30]
 
 

@@ -103,8 +103,7 @@ def test_invalid_vote_request(last: tuple[int, int]) -> None:
 def test_cannot_follow_or_vote_for_self(bench: Bench) -> None:
     """A request in one's own name is a mistake of its sender and changes nothing."""
     assert voted(bench, vote(6, candidate=0)).error is ErrorCode.INVALID_REQUEST
-    response = bench.answer(begin(0, 6))
-    assert isinstance(response, m.BeginQuorumEpochResponse)
+    response = bench.answered(begin(0, 6), m.BeginQuorumEpochResponse)
     assert response.error is ErrorCode.INVALID_REQUEST
     assert (bench.epoch, bench.disk.quorum_state) == (5, stored(5))
 

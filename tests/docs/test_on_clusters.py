@@ -70,16 +70,13 @@ def test_the_quick_start_is_quick_and_true(tmp_path: Path) -> None:
 
 def test_the_commands_of_clients_are_done(tmp_path: Path) -> None:
     """Each of them is done by three brokers in that order, but for those that need what is not there."""
-    cluster = LocalCluster(tmp_path / "cluster", size=3)
-    try:
+    with LocalCluster(tmp_path / "cluster", size=3) as cluster:
         cluster.format()
         cluster.start(options=("--group", "kv=key-value"))
         asyncio.run(wait_active(next(iter(cluster.addresses.values())), 3))
         addresses = ",".join(cluster.addresses.values())
         lines = lines_of("clients.md", after="## On the command line")
         told = told_by(lines, tmp_path, {"REPLICA_BOOTSTRAP": addresses})
-    finally:
-        cluster.close()
     failed = [each for each in told if each[1] != 0 and not any(word in each[0] for word in MAY_BE_REFUSED)]
     assert failed == []
     assert len(told) > 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from nemesis.faults.replaced_disks import ReplaceDisk
 from nemesis.faults.targets import Role
 from nemesis.history import METADATA_LOG
 from nemesis.report.timeline import BEGINS, ENDS, look_of
-from nemesis.schedules.schedule import Action, Heal, Inject, Name
+from nemesis.schedules.schedule import Heal, Inject, Name
 from tests.faults.stage import Stage
 from tests.workload.fake_system import FakeSystem
 from tests.workload.fake_voters import FakeVoters
@@ -32,13 +31,6 @@ class DiskStage(Stage):
     def __init__(self, folder: Path, system: FakeSystem | None = None) -> None:
         super().__init__(folder, system)
         self.voters = self.system.voters = FakeVoters((METADATA_LOG,))
-
-    async def do_each(self, *actions: Action) -> None:
-        """Do these actions one after the other; what goes on by itself gets its turn in between."""
-        for action in actions:
-            await self.do(action)
-            for _ in range(50):
-                await asyncio.sleep(0)
 
     def of_fault(self) -> list[tuple[str, str]]:
         """What is recorded of the fault itself: (f, type)."""

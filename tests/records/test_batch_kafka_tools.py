@@ -11,7 +11,7 @@ import pytest
 
 from nemesis.errors import UnsupportedError
 from nemesis.systems.kafka.jars import resolve_jars
-from nemesis.systems.kafka.settings import java_command
+from nemesis.systems.kafka.system import java_command
 from nemesis.systems.programs import full_path
 from replica.ids import Epoch, Offset, ReplicaId
 from replica.records import Compression, Record, RecordBatch, encode_batch, leader_change_batch

@@ -20,7 +20,7 @@ from replica.core.config import ControllerConfig
 from replica.core.rules import Rules
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, TopicPartition
-from replica.records import NO_TIMESTAMP, encode_batch
+from replica.records import NO_TIMESTAMP
 from tests.replication.bench import Cluster
 from tests.replication.tampering import EPOCHS, segments
 
@@ -108,29 +108,6 @@ def test_consumer_that_reads_a_rotten_batch_of_the_leader() -> None:
     assert [name.partition(".")[0] for name in put_aside(cluster, 1)] == ["topic-0"]
 
 
-def test_other_partitions_of_a_fetch_get_their_records() -> None:
-    """One answer brings the error of the partition that is damaged, and the records of those that are not."""
-    cluster = Cluster(3)
-    topic, other = written(cluster, "topic", 1, 2, 3), written(cluster, "other", 1, 2, 3)
-    rot(cluster, 1, topic)
-    parts = tuple(m.FetchPartition(topic_partition=name, fetch_offset=Offset(0)) for name in (topic, other))
-    answer = cluster.ask(1, m.FetchRequest(partitions=parts), m.FetchResponse)
-    assert [part.error for part in answer.partitions] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
-    assert [bool(part.records) for part in answer.partitions] == [False, True]
-
-
-def test_consumer_that_reads_a_rotten_batch_of_a_follower() -> None:
-    """The leader goes on in a new epoch, without the follower until that has everything again."""
-    cluster = Cluster(3)
-    topic = written(cluster, "topic", 1, 2, 3)
-    rot(cluster, 2, topic)
-    assert cluster.fetch(topic, at=2).error is ErrorCode.KAFKA_STORAGE_ERROR
-    cluster.wait(lambda: 2 not in cluster.registration(topic).isr, "it is not in sync")
-    assert (cluster.leader(topic), cluster.registration(topic).leader_epoch) == (1, 1)
-    wait_until_repaired(cluster, topic, 1, 2, 3)
-    assert incarnations(cluster) == [1, 1, 1]
-
-
 def test_whoever_comes_upon_the_damage_is_told() -> None:
     """So it is with a question for the first record since a time, and with a dump."""
     cluster = Cluster(3)
@@ -185,23 +162,6 @@ def test_only_copy_stays_offline() -> None:
         assert cluster.node(1).disk.files.content(path) == content
         cluster.bounce(1)
     assert put_aside(cluster, 1) == []
-
-
-def test_writes_to_a_damaged_leader_have_an_unknown_fate() -> None:
-    """A write that waits when the damage is found is answered at once; what became of it nobody knows there."""
-    cluster = Cluster(3)
-    topic = written(cluster, "topic", 1, 2, 3)
-    rot(cluster, 1, topic)
-    cluster.world.network.cut(1, frozenset({(2, 1), (3, 1), (1, 2), (1, 3)}))
-    request = m.ProduceRequest(topic_partition=topic, acks=-1, timeout_ms=5000, records=encode_batch([b"v"]).data)
-    answers = cluster.begin(1, request)
-    cluster.pass_ms(50)
-    assert answers == []
-    assert cluster.fetch(topic, at=1).error is ErrorCode.KAFKA_STORAGE_ERROR
-    (answer,) = answers
-    assert isinstance(answer, m.ProduceResponse)
-    assert answer.error is not ErrorCode.NONE
-    assert not answer.not_appended
 
 
 def damage_epochs(cluster: Cluster, topic: TopicPartition) -> None:

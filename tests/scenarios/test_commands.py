@@ -9,6 +9,8 @@ from nemesis.scenarios.play import play
 from nemesis.simulator.scenario_files import ScenarioError, parse_scenario
 
 WORLD = "world voters=3\n----\n\nstart\n----\n\n"
+THREE_VOTERS = ["world voters=3", "start"]
+TWO_BROKERS = ["cluster brokers=2", "hold"]
 WRONG = [
     ("dance", "no command 'dance'; use one of append, cluster, cut"),
     ("world voters=x", "'x' is no number"),
@@ -80,42 +82,30 @@ def test_what_is_written_wrongly_of_a_cluster_is_refused(text: str, message: str
     assert message in str(caught.value)
 
 
-def test_a_round_that_waits_is_not_let_through_twice() -> None:
-    """A follower whose request waits at its leader has no other; time must pass first."""
-    text = "cluster brokers=2\n----\n\nhold\n----\n\nfetch 2\n----\n\nfetch 2\n----\n"
-
-    with pytest.raises(ScenarioError, match="a request of replica 2 is under way; let time pass"):
-        play(parse_scenario(text))
-
-
-def test_a_leader_has_nobody_to_ask() -> None:
-    """Only followers fetch."""
-    with pytest.raises(ScenarioError, match="replica 1 has nobody to ask"):
-        play(parse_scenario("cluster brokers=2\n----\n\nhold\n----\n\nfetch 1\n----\n"))
-
-
-def test_a_scenario_begins_with_a_world() -> None:
-    """Without a world there is nothing to act on."""
-    with pytest.raises(ScenarioError, match="line 1: there is no world yet"):
-        play(parse_scenario("show\n----\n"))
-
-
-def test_a_leader_cannot_be_hurried() -> None:
-    """A leader waits for no election; that it is named is a mistake of the scenario."""
-    with pytest.raises(ScenarioError, match="replica 1 leads"):
-        play(parse_scenario(f"{WORLD}elect 1\n----\n\nhurry 1\n----\n"))
-
-
-def test_who_cannot_win_is_not_elected() -> None:
-    """A replica that nobody hears is not elected however often it is hurried."""
-    with pytest.raises(ScenarioError, match="1 was not elected"):
-        play(parse_scenario(f"{WORLD}isolate 1\n----\n\nelect 1\n----\n"))
-
-
-def test_a_value_that_waits_is_not_appended_again() -> None:
-    """Two appends of one value could not be told apart while both wait."""
-    with pytest.raises(ScenarioError, match="'a' waits for its answer still"):
-        play(parse_scenario(f"{WORLD}elect 1\n----\n\nisolate 1\n----\n\nappend a a\n----\n"))
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        pytest.param(["show"], "line 1: there is no world yet", id="no_world"),
+        pytest.param([*TWO_BROKERS, "fetch 1"], "replica 1 has nobody to ask", id="leader_fetches"),
+        pytest.param(
+            [*TWO_BROKERS, "fetch 2", "fetch 2"],
+            "a request of replica 2 is under way; let time pass",
+            id="follower_fetches_twice",
+        ),
+        pytest.param([*THREE_VOTERS, "elect 1", "hurry 1"], "replica 1 leads", id="leader_is_hurried"),
+        pytest.param([*THREE_VOTERS, "isolate 1", "elect 1"], "1 was not elected", id="nobody_hears_it"),
+        pytest.param(
+            [*THREE_VOTERS, "elect 1", "isolate 1", "append a a"],
+            "'a' waits for its answer still",
+            id="appends_could_not_be_told_apart",
+        ),
+        pytest.param([*THREE_VOTERS, "kill 1", "pause 1"], "'start 1' first", id="no_process"),
+    ],
+)
+def test_what_cannot_be_done_now_is_refused(commands: list[str], message: str) -> None:
+    """A command that is written rightly, after others which leave nothing for it to do."""
+    with pytest.raises(ScenarioError, match=message):
+        play(parse_scenario("\n".join(f"{command}\n----\n" for command in commands)))
 
 
 def test_a_world_that_broke_ends_the_scenario() -> None:
@@ -124,9 +114,3 @@ def test_a_world_that_broke_ends_the_scenario() -> None:
 
     with pytest.raises(ScenarioError, match=r"nothing goes on after core-assertion: .*; end the scenario above"):
         play(parse_scenario(text))
-
-
-def test_a_process_that_is_gone_cannot_be_paused() -> None:
-    """Commands for processes refuse a machine without one, and say how to start it."""
-    with pytest.raises(ScenarioError, match="'start 1' first"):
-        play(parse_scenario(f"{WORLD}kill 1\n----\n\npause 1\n----\n"))

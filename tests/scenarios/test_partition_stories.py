@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from nemesis.scenarios.client_memory import INCONSISTENT, LOST
-from nemesis.scenarios.collection import PARTITIONS, story_text
+from nemesis.scenarios.cluster_stage import INCONSISTENT, LOST
+from nemesis.scenarios.collection import PARTITIONS
 from nemesis.scenarios.play import play
 from nemesis.scenarios.views import Cell, WorldView
-from nemesis.simulator.scenario_files import Directive, parse_scenario
+from nemesis.simulator.scenario_files import Directive
+from tests.scenarios.test_stories import acts
 
 BROKEN = "BROKEN"
 VARIANT = "variant"
@@ -42,16 +43,6 @@ class Act:
     def output_of(self, text: str, occurrence: int = 0) -> str:
         """What a command printed."""
         return [directive.output for directive in self.directives if directive.text == text][occurrence]
-
-
-def acts(name: str) -> list[list[Directive]]:
-    """The directives of a story, from one cluster to the next."""
-    found: list[list[Directive]] = []
-    for directive in parse_scenario(story_text(name)):
-        if directive.command == "cluster":
-            found.append([])
-        found[-1].append(directive)
-    return found
 
 
 @functools.cache

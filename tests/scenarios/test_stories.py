@@ -17,10 +17,10 @@ TWO_ACTS = {
 
 
 def acts(name: str) -> list[list[Directive]]:
-    """The directives of a story, from one world to the next."""
+    """The directives of a story, from one world or cluster to the next."""
     found: list[list[Directive]] = []
     for directive in parse_scenario(story_text(name)):
-        if directive.command == "world":
+        if directive.command in {"world", "cluster"}:
             found.append([])
         found[-1].append(directive)
     return found

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import grpc.aio
 import jwt
 import structlog
 
@@ -18,7 +17,6 @@ from replica.core.metadata.image import MetadataImage, TopicImage
 from replica.core.refusals import RESPONSES
 from replica.errors import ErrorCode
 from replica.ids import ReplicaId, TopicId
-from replica.rpc.channels import server_options
 from replica.rpc.tls import TlsFiles
 from replica.rpc.transport import GrpcTransport
 from replica.server.audit import Audit
@@ -26,6 +24,7 @@ from replica.server.authorizer import Authorizer
 from replica.server.service import ReplicaService
 from replica.server.tokens import TokenFiles, TokenKey
 from tests.rpc.certificates import files_of
+from tests.server.served import served
 
 ONE = ReplicaId(1)
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -86,25 +85,17 @@ async def answer_ok(request: Request) -> Response:
     return RESPONSES[type(request)](error=ErrorCode.NONE)
 
 
-@asynccontextmanager
-async def serving(
+def serving(
     folder: Path,
     authorizer: Authorizer,
     call: Callable[[Request], Awaitable[Response]] = answer_ok,
     *,
     with_client_auth: bool = True,
-) -> AsyncIterator[str]:
-    """Serve as replica 9 does, with its certificate; yields the address."""
+) -> AbstractAsyncContextManager[str]:
+    """Serve as replica 9 does, with its certificate."""
     service = ReplicaService(call=call, addresses={}, logger=structlog.get_logger(), authorizer=authorizer)
-    server = grpc.aio.server(options=server_options())
-    server.add_generic_rpc_handlers(service.handlers())
     credentials = files_of(folder, "replica-9").server_credentials(with_client_auth=with_client_auth)
-    address = f"127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
-    await server.start()
-    try:
-        yield address
-    finally:
-        await server.stop(None)
+    return served(service, credentials=credentials)
 
 
 @asynccontextmanager

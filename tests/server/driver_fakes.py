@@ -17,6 +17,7 @@ from replica.core.reading import read_ranges
 from replica.errors import ErrorCode
 from replica.ids import CallId, Offset, ReplicaId, SnapshotId, TopicPartition
 from replica.records import RecordBatch
+from replica.server.leader_addresses import HeardLeaders, LeaderAddresses
 from replica.storage import (
     Answer,
     DamagedLogError,
@@ -254,6 +255,11 @@ class FakeTransport:
         self.calls.append((replica_id, request))
         self.answers.append(answer)
         return await answer
+
+
+def knowing_nobody() -> LeaderAddresses:
+    """Leaders' addresses of a replica that knows none, and has no quorum log."""
+    return LeaderAddresses(told={}, heard=HeardLeaders(cluster_id="", logs=()))
 
 
 class NotingObserver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -12,7 +13,17 @@ from replica.ids import Offset, TopicPartition
 from replica.records import RecordBatch, encode_batch
 from replica.server.clocks import MachineClocks
 from replica.server.driver import Driver
-from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, FakeWatch, NotingObserver, Script, ScriptedCore
+from replica.server.leader_addresses import LeaderAddresses
+from tests.server.driver_fakes import (
+    LOG,
+    FakeStorage,
+    FakeTransport,
+    FakeWatch,
+    NotingObserver,
+    Script,
+    ScriptedCore,
+    knowing_nobody,
+)
 
 ASK = ListOffsetsRequest(topic_partition=LOG, latest=True)
 NOW_MS = 1_700_000_000_000
@@ -28,7 +39,9 @@ class FixedDate(MachineClocks):
 class Rig:
     """A driver over fakes."""
 
-    def __init__(self, script: Script, clocks: MachineClocks | None = None) -> None:
+    def __init__(
+        self, script: Script, clocks: MachineClocks | None = None, leaders: LeaderAddresses | None = None
+    ) -> None:
         self.core = ScriptedCore(script)
         self.storage = FakeStorage()
         self.log = self.storage.logs[LOG]
@@ -41,14 +54,19 @@ class Rig:
             transport=self.transport,
             observer=self.observer,
             watch=self.watch,
+            leaders=leaders or knowing_nobody(),
             clocks=clocks or FixedDate(),
         )
+        if clocks is None:
+            self.driver.turn_ms = sys.maxsize  # The load of the machine is not to decide what a test sees.
 
 
 @asynccontextmanager
-async def running(script: Script, clocks: MachineClocks | None = None) -> AsyncIterator[Rig]:
+async def running(
+    script: Script, clocks: MachineClocks | None = None, leaders: LeaderAddresses | None = None
+) -> AsyncIterator[Rig]:
     """Run a driver whose core follows ``script``, and stop it in the end."""
-    rig = Rig(script, clocks)
+    rig = Rig(script, clocks, leaders)
     rig.driver.start()
     try:
         yield rig

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from replica.cli.__main__ import main
 from replica.ids import ReplicaId, TopicPartition
@@ -33,7 +33,7 @@ FAST_TIMING = (
 
 
 class LocalCluster:
-    """A cluster of ``size`` replicas, numbered from 1, in folders below ``folder``. Close it, or processes stay.
+    """A cluster of ``size`` replicas, numbered from 1, in folders below ``folder``; in the end none runs.
 
     The first ``voters`` of them are voters; all, if no number is given. ``with_peer_listeners`` they talk to each other
     at addresses of their own.
@@ -51,6 +51,12 @@ class LocalCluster:
         if with_peer_listeners:
             self.peer_addresses = {replica_id: self._held.enter_context(held_address()) for replica_id in self.ids}
         self.processes: dict[ReplicaId, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
     def data_dir(self, replica_id: ReplicaId) -> Path:
         """Return where the replica keeps its data."""

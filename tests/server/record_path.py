@@ -77,7 +77,7 @@ def brokers(folder: Path) -> list[ReplicaProcess]:
     for number, address in enumerate(addresses, 1):
         where = folder / str(number)
         identity = ["--cluster-id", "way", "--replica-id", str(number), "--initial-voters", voters]
-        command = [str(Path(sys.executable).with_name("replica")), "format", "--data-dir", str(where), *identity]
+        command = [sys.executable, "-m", "replica.cli", "format", "--data-dir", str(where), *identity]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         options = ServerOptions(
             data_dir=where, listen=address, voters={}, advertised_address=address, log_level="critical"
@@ -92,7 +92,7 @@ def is_waited_at(process: ReplicaProcess) -> bool:
     broker = process._core.broker
     if broker is None or TOPIC_PARTITION not in broker.partitions or not broker.partitions[TOPIC_PARTITION].is_leader:
         return False
-    waiting = list(broker._server._parked_sessions)
+    waiting = list(broker.server._parked_sessions)
     return len(waiting) == 2 and all(each.deadline_ms > monotonic_ms() + FOR_A_WHILE_MS for each in waiting)
 
 

@@ -237,10 +237,9 @@ async def test_nobody_speaks_for_a_replica_without_its_certificate(cluster: OwnC
 )
 async def test_reflection_can_be_switched_off(options: tuple[str, ...], code: grpc.StatusCode, tmp_path: Path) -> None:
     """By default everybody who is let in learns what RPCs there are; without, nobody does."""
-    lone = LocalCluster(tmp_path, size=1)
-    lone.format()
-    lone.start(options=options)
-    try:
+    with LocalCluster(tmp_path, size=1) as lone:
+        lone.format()
+        lone.start(options=options)
         async with grpc.aio.insecure_channel(lone.addresses[ReplicaId(1)]) as channel:
             request = reflection_pb2.ServerReflectionRequest(list_services="")
             call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(
@@ -252,5 +251,3 @@ async def test_reflection_can_be_switched_off(options: tuple[str, ...], code: gr
             except grpc.aio.AioRpcError as error:
                 found = error.code()
             assert found is code
-    finally:
-        lone.close()

@@ -28,16 +28,13 @@ def running(
 ) -> Iterator[LocalCluster]:
     """Replicas, whose groups begin with the back-up, if there is one."""
     folder.mkdir()
-    cluster = LocalCluster(folder, size)
-    voters = ",".join(f"{voter}={cluster.addresses[voter]}={random_directory_id()}" for voter in cluster.ids)
     begin = () if backup is None else ("--from-backup", backup)
-    try:
+    with LocalCluster(folder, size) as cluster:
+        voters = ",".join(f"{voter}={cluster.addresses[voter]}={random_directory_id()}" for voter in cluster.ids)
         for replica_id in cluster.ids:
             cluster.format_one(replica_id, "--initial-voters", voters, *begin, cluster_id=cluster_id)
         cluster.start(options=options)
         yield cluster
-    finally:
-        cluster.close()
 
 
 async def listening(cluster: LocalCluster) -> LocalCluster:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc.aio
@@ -30,7 +29,7 @@ from replica.records import encode_batch
 from replica.rpc.channels import channel_options
 from replica.rpc.codec import PRODUCE
 from replica.rpc.transport import GrpcTransport, TransportError
-from tests.server.local_cluster import LocalCluster, held_address, run_replica
+from tests.server.local_cluster import LocalCluster, run_replica
 from tests.server.topics import Topics, eventually
 
 pytestmark = pytest.mark.cluster
@@ -41,25 +40,13 @@ GOOD = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=5000, records=e
 
 
 @pytest.fixture
-def lone(tmp_path: Path) -> Iterator[LocalCluster]:
-    """A formatted cluster of one, not started."""
-    cluster = LocalCluster(tmp_path, size=1)
-    cluster.format()
-    try:
-        yield cluster
-    finally:
-        cluster.close()
-
-
-@pytest.fixture
 async def topics(lone: LocalCluster) -> AsyncIterator[Topics]:
     """The cluster of one, started, with a topic of one partition and one record in it."""
     lone.start()
-    topics = Topics(lone.addresses)
-    await topics.create(partitions=1, replication_factor=1, min_isr=1)
-    await topics.write(0, "kept")
-    yield topics
-    await topics.close()
+    async with Topics(lone.addresses) as topics:
+        await topics.create(partitions=1, replication_factor=1, min_isr=1)
+        await topics.write(0, "kept")
+        yield topics
 
 
 @pytest.fixture
@@ -206,21 +193,6 @@ def assert_refuses_to_start(cluster: LocalCluster, *parts: str, options: tuple[o
     assert "Traceback" not in ended.stderr
 
 
-async def test_a_taken_port_refuses_the_start(lone: LocalCluster, topics: Topics, tmp_path: Path) -> None:
-    """A second replica on a taken port exits with one sentence, and the first one is not disturbed."""
-    second = LocalCluster(tmp_path / "second", size=1)
-    second.format()
-    second.addresses = lone.addresses
-    assert_refuses_to_start(second, f"cannot listen on {lone.addresses[ONE]}", "taken")
-    await assert_unharmed(lone, topics)
-
-
-async def test_a_directory_in_use_refuses_the_start(lone: LocalCluster, topics: Topics) -> None:
-    """A second process on one data directory exits with one sentence, and the first one is not disturbed."""
-    assert_refuses_to_start(lone, "in use by another process")
-    await assert_unharmed(lone, topics)
-
-
 def test_a_foreign_directory_refuses_the_start(lone: LocalCluster) -> None:
     """A data directory of another cluster or of another replica is refused, with whose it is."""
     assert_refuses_to_start(lone, "belongs to cluster test, not to another", options=("--cluster-id", "another"))
@@ -243,29 +215,6 @@ async def test_damage_below_the_recovery_point_refuses_the_start(lone: LocalClus
     segment = lone.segment(ONE, METADATA_LOG)
     damaged = flip_a_bit(segment)
     assert_refuses_to_start(lone, str(segment), "offset 0", "may not be cut")
-    assert segment.read_bytes() == damaged
-
-
-async def test_damage_of_the_only_copy_takes_one_partition(lone: LocalCluster, topics: Topics) -> None:
-    """A flipped bit in the flushed data of a partition takes that offline, is told of, and changes nothing."""
-    assert lone.stop(ONE) == 0
-    lone.start()
-    await topics.write(0, "more")
-    lone.kill(ONE)
-    segment = lone.segment(ONE, LOG)
-    damaged = flip_a_bit(segment)
-    lone.start()
-    fetch = m.FetchRequest(partitions=(m.FetchPartition(topic_partition=LOG, fetch_offset=Offset(0)),))
-
-    async def error() -> ErrorCode | None:
-        answer = await topics.ask(ONE, fetch)
-        return answer.answer_for(LOG).error if isinstance(answer, m.FetchResponse) else None
-
-    await eventually(error, lambda told: told is ErrorCode.KAFKA_STORAGE_ERROR)
-    (line,) = (line for line in lone.lines(ONE) if line["event"] == "log_damaged")
-    assert (line["topic"], line["partition"], line["level"]) == ("t", 0, "error")
-    assert f"{segment} at byte 0 (offset 0)" in line["reason"]
-    assert lone.is_alive(ONE)
     assert segment.read_bytes() == damaged
 
 
@@ -310,19 +259,3 @@ def test_a_taken_metrics_port_refuses_the_start(lone: LocalCluster) -> None:
         held.listen()
         address = f"127.0.0.1:{held.getsockname()[1]}"
         assert_refuses_to_start(lone, f"cannot serve metrics on {address}", options=("--metrics-listen", address))
-
-
-async def test_the_metrics_page_is_served(lone: LocalCluster) -> None:
-    """With --metrics-listen, the page shows the role and the offsets of the running replica."""
-    with held_address() as address:
-        lone.start(options=("--metrics-listen", address))
-        topics = Topics(lone.addresses)
-        await topics.create(partitions=1, replication_factor=1, min_isr=1)
-        await topics.write(0, "a")
-        await topics.close()
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
-            text = page.read().decode()
-    for topic in (METADATA_LOG.topic, "t"):
-        assert f'replica_role{{partition="0",role="leader",topic="{topic}"}} 1.0' in text
-    assert 'replica_high_watermark{partition="0",topic="t"} 1.0' in text
-    assert lone.stop(ONE) == 0

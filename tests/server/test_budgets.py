@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import grpc
 import grpc.aio
@@ -17,7 +17,7 @@ from replica.bounds import PLACE_BYTES, REQUEST_BYTES_MAX
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId
-from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX, server_options
+from replica.rpc.channels import CHANNEL_CALLS_MAX, CONNECTION_CALLS_MAX
 from replica.rpc.codec import FETCH, FETCH_SNAPSHOT, PRODUCE
 from replica.rpc.transport import NOT_APPLIED_KEY, GrpcTransport
 from replica.server.budgets import AnswerBudget, OverBudgetError
@@ -26,6 +26,7 @@ from replica.server.refusal_pace import PAUSE_S, RefusalPace
 from replica.server.request_metrics import RequestCounts
 from replica.server.service import ReplicaService, ServiceLimits
 from tests.server.driver_fakes import LOG
+from tests.server.served import served
 
 MIB = 1 << 20
 FETCH_ALL = m.FetchRequest(
@@ -35,26 +36,16 @@ FETCH_ALL = m.FetchRequest(
 Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 
-@asynccontextmanager
-async def serving(
+def serving(
     answer: Callable[[m.Request], Awaitable[m.Response]],
     limits: ServiceLimits,
     *,
     counts: RequestCounts | None = None,
     pace: RefusalPace | None = None,
-) -> AsyncIterator[str]:
-    """Serve ``answer`` on loopback; yields the address."""
-    service = ReplicaService(
-        call=answer, addresses={}, logger=structlog.get_logger(), limits=limits, counts=counts, pace=pace
-    )
-    server = grpc.aio.server(options=server_options())
-    server.add_generic_rpc_handlers(service.handlers())
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    try:
-        yield address
-    finally:
-        await server.stop(None)
+) -> AbstractAsyncContextManager[str]:
+    """Serve ``answer`` on loopback."""
+    logger = structlog.get_logger()
+    return served(ReplicaService(call=answer, addresses={}, logger=logger, limits=limits, counts=counts, pace=pace))
 
 
 async def refuse_nothing(_: m.Request) -> m.Response:
@@ -251,20 +242,13 @@ async def test_a_connection_has_so_many_calls_inside_at_once() -> None:
 
 async def test_a_server_takes_so_many_connections_and_no_more() -> None:
     """One connection too many is closed; those that were there are served."""
-    server = grpc.aio.server(options=server_options(connections_max=2))
-    server.add_generic_rpc_handlers(
-        ReplicaService(call=refuse_nothing, addresses={}, logger=structlog.get_logger()).handlers()
-    )
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
+    service = ReplicaService(call=refuse_nothing, addresses={}, logger=structlog.get_logger())
     own = [("grpc.use_local_subchannel_pool", 1)]
-    channels = [grpc.aio.insecure_channel(address, options=own) for _ in range(3)]
-    try:
+    async with served(service, connections_max=2) as address, AsyncExitStack() as open_channels:
+        channels = [
+            await open_channels.enter_async_context(grpc.aio.insecure_channel(address, options=own)) for _ in range(3)
+        ]
         ended = [await call(channel, FETCH.request.encode(FETCH_ALL)) for channel in channels]
-    finally:
-        for channel in channels:
-            await channel.close()
-        await server.stop(None)
     assert ended == [("OK", False), ("OK", False), ("UNAVAILABLE", False)]
 
 

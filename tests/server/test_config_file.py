@@ -16,8 +16,7 @@ pytestmark = pytest.mark.cluster
 
 def test_a_file_is_all_that_a_replica_needs(tmp_path: Path) -> None:
     """It starts with the file's address, voters and level of logging, serves, and stops cleanly when it is asked to."""
-    cluster = LocalCluster(tmp_path, size=1)
-    try:
+    with LocalCluster(tmp_path, size=1) as cluster:
         cluster.format()
         (address,) = cluster.addresses.values()
         (data_dir,) = (cluster.data_dir(replica_id) for replica_id in cluster.ids)
@@ -33,7 +32,5 @@ def test_a_file_is_all_that_a_replica_needs(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             left = [line["event"] for line in lines]
             assert process.wait(PATIENCE_SECONDS) == 0
-    finally:
-        cluster.close()
     assert (started["address"], started["voters"]) == (address, [1])
     assert "stopped" in left

@@ -50,6 +50,7 @@ async def assert_repaired(cluster: LocalCluster, topics: Topics) -> None:
     assert list((await topics.read(0)).values()) == [VALUE] * COUNT
     await topics.wait_same_copies(topics.log(1))
     assert cluster.is_alive(TWO)
+    assert {line["level"] for line in cluster.lines(TWO) if line["event"] == "log_damaged"} == {"error"}
     assert told(cluster, "log_damaged") == told(cluster, "damaged_log_replaced") == [("t", 0)]
     assert [line for line in cluster.lines(TWO) if line["event"] == "halted"] == []
     assert len(list(cluster.data_dir(TWO).glob("t-0.*-damaged"))) == 1

@@ -41,15 +41,11 @@ async def running(
     folder: Path, size: int, *, with_peer_listeners: bool = False, options: Iterable[object] = OFTEN
 ) -> AsyncIterator[tuple[LocalCluster, Topics]]:
     """A cluster whose replicas have few descriptors, and what asks it about its topic."""
-    cluster = LocalCluster(folder, size=size, with_peer_listeners=with_peer_listeners)
-    topics = Topics(cluster.addresses)
-    cluster.format()
-    cluster.start(descriptors=DESCRIPTORS, options=options)
-    try:
-        yield cluster, topics
-    finally:
-        await topics.close()
-        cluster.close()
+    with LocalCluster(folder, size=size, with_peer_listeners=with_peer_listeners) as cluster:
+        cluster.format()
+        cluster.start(descriptors=DESCRIPTORS, options=options)
+        async with Topics(cluster.addresses) as topics:
+            yield cluster, topics
 
 
 def new_channel(cluster: LocalCluster, replica_id: ReplicaId) -> grpc.aio.Channel:
@@ -107,14 +103,11 @@ async def test_idle_clients_do_not_keep_replicas_from_each_other(tmp_path: Path)
 
 def test_a_start_with_too_few_is_refused(tmp_path: Path) -> None:
     """In one sentence, and before anything is written."""
-    cluster = LocalCluster(tmp_path, size=1)
-    cluster.format()
-    before = sorted(cluster.data_dir(ONE).rglob("*"))
-    cluster.start(descriptors=100)
-    try:
+    with LocalCluster(tmp_path, size=1) as cluster:
+        cluster.format()
+        before = sorted(cluster.data_dir(ONE).rglob("*"))
+        cluster.start(descriptors=100)
         assert cluster.processes[ONE].wait(PATIENCE_SECONDS) == 1
-    finally:
-        cluster.close()
     assert ended(cluster) == ["this process may open 100 files; a replica needs 128 at least (ulimit -n, LimitNOFILE)"]
     assert sorted(cluster.data_dir(ONE).rglob("*")) == before
 

@@ -18,11 +18,12 @@ from replica.errors import ErrorCode
 from replica.ids import CallId, CorrelationId, Epoch, Offset, ReplicaId
 from replica.rpc.transport import TransportError
 from replica.server.clocks import MachineClocks, monotonic_ms
-from replica.server.driver import CLOCK_READ_INTERVAL_MS, TURN_MAX, ReplicaStoppedError
+from replica.server.driver import CLOCK_READ_INTERVAL_MS, TURN_MS, ReplicaStoppedError
 from tests.server.driver_fakes import LOG, NotingObserver, Script, wait_until
 from tests.server.driver_rig import ASK, NOW_MS, batch, flush, on, running
 
 ANSWER = m.ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(7))
+TWO = ReplicaId(2)
 BEGIN = m.BeginQuorumEpochRequest(topic_partition=LOG, leader_id=ReplicaId(1), leader_epoch=Epoch(3))
 
 
@@ -102,45 +103,44 @@ async def test_an_event_during_a_step_waits_for_its_end() -> None:
         assert rig.observer.steps == rig.core.events
 
 
-@pytest.mark.parametrize("effects", [0, 3, 2 * TURN_MAX])
-async def test_the_event_loop_runs_between_turns(effects: int) -> None:
-    """However many events come at once, so much is done and no more until the loop runs; none is lost or overtaken."""
-    answers = (reply(CallId(99)),) * effects
-    at_once = -(-TURN_MAX // (1 + effects))
-    async with running(on(ev.SendFailed, lambda _: answers)) as rig:
-        events = [
-            ev.SendFailed(correlation_id=CorrelationId(number), replica_id=ReplicaId(2))
-            for number in range(3 * at_once)
-        ]
+@pytest.mark.parametrize("step_ms", [1, 3, 2 * TURN_MS])
+async def test_the_event_loop_runs_between_turns(step_ms: int) -> None:
+    """However many events come at once, steps take so long and no longer until it runs; none is lost or overtaken."""
+    clocks, events = SetClocks(), [ev.SendFailed(correlation_id=CorrelationId(at), replica_id=TWO) for at in range(30)]
+
+    def take_long(_: ev.Event) -> tuple[fx.Effect, ...]:
+        clocks.now_ms += step_ms
+        return ()
+
+    async with running(on(ev.SendFailed, take_long), clocks) as rig:
         for event in events:
             rig.driver.submit(event)
         taken = [len(rig.core.seen(ev.SendFailed))]
         while taken[-1] < len(events):
             await asyncio.sleep(0)
             taken.append(len(rig.core.seen(ev.SendFailed)))
-        assert max(after - before for before, after in pairwise([0, *taken])) <= at_once
+        assert max(after - before for before, after in pairwise([0, *taken])) == -(-TURN_MS // step_ms)
         assert rig.core.seen(ev.SendFailed) == events
 
 
-async def test_what_is_first_does_not_wait_for_the_event_loop() -> None:
-    """A core hears of a disk that refuses before all that waits for the next turn."""
-    async with running(lambda _: ()) as rig:
-        for _ in range(2 * TURN_MAX):
-            rig.driver.submit(ev.Ticked())
-        failed = ev.StorageFailed(reason="the disk refuses")
-        rig.driver.submit(failed, is_first=True)
-        assert rig.core.events == [ev.Started(unix_ms=NOW_MS), *[ev.Ticked()] * (TURN_MAX - 1), failed]
+FAILED = ev.StorageFailed(reason="the disk refuses")
+FLUSHED = ev.Flushed(topic_partition=LOG, end_offset=Offset(10))
 
 
-async def test_a_flush_does_not_wait_behind_requests() -> None:
-    """What storage reports is of the log as it is: behind a cut that waits for its turn it would speak for others."""
-    async with running(on(ev.Started, lambda _: (flush(1),))) as rig:
-        for _ in range(100 * TURN_MAX):
+@pytest.mark.parametrize(("event", "is_first"), [(FAILED, True), (FLUSHED, False)])
+async def test_what_storage_reports_waits_for_no_turn(event: ev.Event, is_first: bool) -> None:
+    """It is of the log as it is: behind a cut that waits for its turn a flush would speak for what comes after that."""
+    clocks = SetClocks()
+
+    def take_long(_: ev.Event) -> tuple[fx.Effect, ...]:
+        clocks.now_ms += TURN_MS
+        return ()
+
+    async with running(on(ev.Ticked, take_long), clocks) as rig:
+        for _ in range(3):
             rig.driver.submit(ev.Ticked())
-        rig.core.script = lambda _: ()
-        await wait_until(lambda: len(rig.core.seen(ev.Ticked)) == 100 * TURN_MAX, "the last tick")
-        await wait_until(lambda: bool(rig.core.seen(ev.Flushed)), "the flush")
-        assert isinstance(rig.core.events[-1], ev.Ticked)
+        rig.driver.submit(event, is_first=is_first)
+        assert rig.core.events == [ev.Started(unix_ms=NOW_MS), ev.Ticked(), event]
 
 
 async def test_records_of_a_reply_are_read_as_it_is_made() -> None:

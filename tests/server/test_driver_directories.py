@@ -42,7 +42,7 @@ async def test_a_failed_append_takes_its_directory_only(slow: tuple[type[Effect]
         rig.log.damage = FAILURE
         answer = await rig.driver.call(WRITE)
         assert answer == ProduceResponse(error=ErrorCode.KAFKA_STORAGE_ERROR)
-        assert rig.storage.logs[OTHER].journal == ["append 1"]
+        await wait_until(lambda: rig.storage.logs[OTHER].journal == ["append 1"], "the append to the other log")
         told = rig.core.seen(LogDirectoryFailed)
         assert told[0] == LogDirectoryFailed(directory="/disk1", logs=(LOG, OTHER), reason=str(FAILURE))
         await wait_until(lambda: rig.storage.logs[OTHER].flushes == 1, "the flush of the other log")

@@ -20,21 +20,17 @@ ONE = ReplicaId(1)
 @pytest.fixture(scope="module")
 def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster of one that runs, for all tests of this file."""
-    cluster = LocalCluster(tmp_path_factory.mktemp("lone"), size=1)
-    cluster.format()
-    cluster.start()
-    try:
+    with LocalCluster(tmp_path_factory.mktemp("lone"), size=1) as cluster:
+        cluster.format()
+        cluster.start()
         asyncio.run(wait_written(cluster))
         yield cluster
-    finally:
-        cluster.close()
 
 
 async def wait_written(cluster: LocalCluster) -> None:
     """Wait until the broker is let in."""
-    topics = Topics(cluster.addresses)
-    await topics.create(partitions=1, replication_factor=1, min_isr=1)
-    await topics.close()
+    async with Topics(cluster.addresses) as topics:
+        await topics.create(partitions=1, replication_factor=1, min_isr=1)
 
 
 def replica(cluster: LocalCluster, *arguments: object) -> tuple[int, str]:

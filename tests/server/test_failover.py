@@ -28,13 +28,10 @@ OPTIONS = (
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three replicas that run, and are patient with who is silent."""
-    cluster = LocalCluster(tmp_path)
-    cluster.format()
-    cluster.start(options=OPTIONS)
-    try:
+    with LocalCluster(tmp_path) as cluster:
+        cluster.format()
+        cluster.start(options=OPTIONS)
         yield cluster
-    finally:
-        cluster.close()
 
 
 async def leader_of(cluster: LocalCluster, group: str | None) -> ReplicaId:

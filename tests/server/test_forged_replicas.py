@@ -38,24 +38,20 @@ LISTENERS = [
 @pytest.fixture(params=LISTENERS)
 def cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Three replicas, with listeners of their own for each other or without."""
-    cluster = LocalCluster(tmp_path, with_peer_listeners=request.param)
-    cluster.format(cluster_id=CLUSTER)
-    cluster.start(options=("--group", "kv=key-value"))
-    try:
+    with LocalCluster(tmp_path, with_peer_listeners=request.param) as cluster:
+        cluster.format(cluster_id=CLUSTER)
+        cluster.start(options=("--group", "kv=key-value"))
         yield cluster
-    finally:
-        cluster.close()
 
 
 @pytest.fixture
 async def topics(cluster: LocalCluster) -> AsyncIterator[Topics]:
     """A topic of three partitions on all of them, by the addresses of clients."""
-    topics = Topics(cluster.addresses)
-    await topics.create(partitions=3, replication_factor=3, min_isr=2)
-    for partition in range(3):
-        await topics.write(partition, "before")
-    yield topics
-    await topics.close()
+    async with Topics(cluster.addresses) as topics:
+        await topics.create(partitions=3, replication_factor=3, min_isr=2)
+        for partition in range(3):
+            await topics.write(partition, "before")
+        yield topics
 
 
 @pytest.fixture

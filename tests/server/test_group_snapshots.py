@@ -70,13 +70,10 @@ class Counting:
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
     """Three replicas that host a counter."""
-    cluster = LocalCluster(tmp_path)
-    cluster.format()
-    cluster.start(options=OPTIONS)
-    try:
+    with LocalCluster(tmp_path) as cluster:
+        cluster.format()
+        cluster.start(options=OPTIONS)
         yield cluster
-    finally:
-        cluster.close()
 
 
 def files_of(cluster: LocalCluster, replica_id: ReplicaId, suffix: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc.aio
@@ -97,17 +96,6 @@ def test_every_group_has_a_machine_of_its_own() -> None:
         make_groups({"a": "teapot"})
 
 
-@pytest.fixture
-def lone(tmp_path: Path) -> Iterator[LocalCluster]:
-    """A formatted cluster of one, not started."""
-    cluster = LocalCluster(tmp_path, size=1)
-    cluster.format()
-    try:
-        yield cluster
-    finally:
-        cluster.close()
-
-
 def refused(cluster: LocalCluster, *options: object) -> str:
     """Start in vain, and see that nothing has changed; the last word of the replica."""
     before = files_of(cluster.data_dir(ONE))
@@ -152,9 +140,8 @@ async def test_a_hosted_group_serves_and_must_be_named_again(lone: LocalCluster)
 async def test_a_group_and_a_topic_cannot_share_a_name(lone: LocalCluster) -> None:
     """A group cannot be named as a topic of which the disk holds a partition, whatever its number."""
     lone.start()
-    topics = Topics(lone.addresses)
-    await topics.create(partitions=2, replication_factor=1, min_isr=1)
-    await topics.write(0, "kept")
-    await topics.close()
+    async with Topics(lone.addresses) as topics:
+        await topics.create(partitions=2, replication_factor=1, min_isr=1)
+        await topics.write(0, "kept")
     assert lone.stop(ONE) == 0
     assert "is a partition of topic t, so that no group can have that name" in refused(lone, "--group", "t=counter")

@@ -32,15 +32,15 @@ async def leader_of(cluster: LocalCluster, group: str | None) -> ReplicaId:
 
 async def test_a_replica_follows_a_leader_whose_address_nobody_gave_it(tmp_path: Path) -> None:
     """Neither its options, nor its empty logs, nor a broker's registration say it: there are none."""
-    cluster = LocalCluster(tmp_path, size=4)
-    first = [replica_id for replica_id in cluster.ids if replica_id != JOINING]
-    initial = [
-        Voter(replica_id=each, directory_id=random_directory_id(), address=cluster.addresses[each]) for each in first
-    ]
-    for replica_id in cluster.ids:
-        format_one(cluster, replica_id, VoterSet.of(initial if replica_id in first else ()))
-    options = (*GROUP, "--roles", "controller")
-    try:
+    with LocalCluster(tmp_path, size=4) as cluster:
+        first = [replica_id for replica_id in cluster.ids if replica_id != JOINING]
+        initial = [
+            Voter(replica_id=each, directory_id=random_directory_id(), address=cluster.addresses[each])
+            for each in first
+        ]
+        for replica_id in cluster.ids:
+            format_one(cluster, replica_id, VoterSet.of(initial if replica_id in first else ()))
+        options = (*GROUP, "--roles", "controller")
         cluster.voters = []
         cluster.start(*first, options=options)
         leaders = {await leader_of(cluster, group) for group in LOGS}
@@ -52,5 +52,3 @@ async def test_a_replica_follows_a_leader_whose_address_nobody_gave_it(tmp_path:
             await add_voter(bootstrap, group, JOINING, address=cluster.addresses[JOINING], view_config=VIEW)
             assert [key.replica_id for key in await voters_of(cluster, group)] == cluster.ids
         assert "leader_address_unknown" not in {line["event"] for line in cluster.lines(JOINING)}
-    finally:
-        cluster.close()

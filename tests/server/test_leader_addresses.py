@@ -8,11 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from replica.core import messages as m
+from replica.core.effects import Effect, Send
+from replica.core.events import Event, SendFailed, Started
 from replica.errors import ErrorCode
-from replica.ids import EPOCH_MAX, Epoch, Offset, ReplicaId, TopicPartition
+from replica.ids import EPOCH_MAX, CorrelationId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.rpc.addresses import AddressTable
 from replica.rpc.transport import NotAppliedError
-from replica.server.leader_addresses import ADDRESS_CHARACTERS_MAX, HeardLeaders, LeaderAddresses, TellingTransport
+from replica.server.leader_addresses import ADDRESS_CHARACTERS_MAX, HeardLeaders, LeaderAddresses
+from tests.server.driver_fakes import Script, wait_until
+from tests.server.driver_rig import on, running
 
 ONE, TWO, THREE = ReplicaId(1), ReplicaId(2), ReplicaId(3)
 KV, TOPIC = TopicPartition("kv", 0), TopicPartition("topic", 0)
@@ -199,35 +203,37 @@ def test_a_leader_tells_its_own_address() -> None:
     assert telling().request(VOTE) is VOTE
 
 
-class Line:
-    """The way to one other replica; ``answers`` is what it says next."""
-
-    def __init__(self, answer: m.Response | NotAppliedError) -> None:
-        self.answer = answer
-        self.sent: list[m.PeerRequest] = []
-
-    async def call(self, replica_id: ReplicaId, request: m.PeerRequest, timeout_ms: int) -> m.Response:
-        """Answer, or fail."""
-        assert (replica_id, timeout_ms) == (ONE, 100)
-        self.sent.append(request)
-        if isinstance(self.answer, NotAppliedError):
-            raise self.answer
-        return self.answer
+def asks(request: m.PeerRequest) -> Script:
+    """A core that sends one request at its start."""
+    return on(
+        Started, lambda _: (Send(replica_id=ONE, correlation_id=CorrelationId(9), request=request, timeout_ms=5000),)
+    )
 
 
-async def test_an_answer_is_heard_before_it_is_handed_on() -> None:
+async def test_an_answer_is_heard_before_the_core_has_it() -> None:
     """The core sends to the leader in the step that takes the answer."""
-    leaders = telling()
-    line = Line(m.BeginQuorumEpochResponse(error=REFUSED, current_leader=leader(leader_id=THREE)))
-    assert await TellingTransport(line, leaders).call(ONE, BEGIN, 100) is line.answer
-    assert (line.sent, leaders.heard.addresses()) == ([replace(BEGIN, leader_address=ELSEWHERE)], {THREE: ELSEWHERE})
+    leaders, heard = telling(), list[dict[ReplicaId, str]]()
+
+    def script(event: Event) -> tuple[Effect, ...]:
+        heard.append(leaders.heard.addresses())
+        return asks(BEGIN)(event)
+
+    async with running(script, leaders=leaders) as rig:
+        await wait_until(lambda: bool(rig.transport.answers), "the call")
+        assert rig.transport.calls == [(ONE, replace(BEGIN, leader_address=ELSEWHERE))]
+        answer = m.BeginQuorumEpochResponse(error=REFUSED, current_leader=leader(leader_id=THREE))
+        rig.transport.answers[0].set_result(answer)
+        await wait_until(lambda: len(heard) == 2, "the answer")
+    assert heard == [{}, {THREE: ELSEWHERE}]
 
 
 async def test_what_fails_says_nothing() -> None:
-    """The failure is its caller's."""
+    """The failure is the core's."""
     leaders = telling()
-    with pytest.raises(NotAppliedError):
-        await TellingTransport(Line(NotAppliedError("nobody there")), leaders).call(ONE, VOTE, 100)
+    async with running(asks(VOTE), leaders=leaders) as rig:
+        await wait_until(lambda: bool(rig.transport.answers), "the call")
+        rig.transport.answers[0].set_exception(NotAppliedError("nobody there"))
+        await wait_until(lambda: bool(rig.core.seen(SendFailed)), "the failure")
     assert leaders.heard.addresses() == {}
 
 

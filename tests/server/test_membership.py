@@ -37,11 +37,8 @@ VIEW = ViewConfig(api_timeout_ms=int(PATIENCE_SECONDS * 1000), request_timeout_m
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three replicas with a key-value store, neither formatted nor started."""
-    cluster = LocalCluster(tmp_path)
-    try:
+    with LocalCluster(tmp_path) as cluster:
         yield cluster
-    finally:
-        cluster.close()
 
 
 def format_one(cluster: LocalCluster, replica_id: ReplicaId, voters: VoterSet = NOBODY) -> None:

@@ -13,13 +13,13 @@ import structlog
 from replica.core.messages import ListOffsetsRequest, ListOffsetsResponse, Request, Response
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.rpc.channels import server_options
 from replica.rpc.codec import LIST_OFFSETS
 from replica.rpc.transport import NOT_APPLIED_KEY
 from replica.server.memory_limit import BUDGET, MemoryLimit, to_end
 from replica.server.request_metrics import RequestCounts
 from replica.server.service import ReplicaService
 from tests.server.driver_fakes import LOG
+from tests.server.served import served
 
 
 @pytest.mark.parametrize(
@@ -79,27 +79,20 @@ async def test_calls_that_are_inside_go_on() -> None:
         return ListOffsetsResponse(error=ErrorCode.NONE, offset=Offset(3))
 
     service = ReplicaService(call=answer, addresses={}, logger=structlog.get_logger(), counts=counts)
-    server = grpc.aio.server(options=server_options())
-    server.add_generic_rpc_handlers(service.handlers())
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    try:
-        async with grpc.aio.insecure_channel(address) as channel:
-            begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(LIST_OFFSETS.full_name)
-            served, waits = begin(), begin()
-            await served.write(LIST_OFFSETS.request.encode(ListOffsetsRequest(topic_partition=LOG, latest=True)))
-            await inside.wait()
-            while len(service._idle_streams) < 1:
-                await asyncio.sleep(0.01)
-            service.end_waiting_streams()
-            assert await waits.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert (await waits.details() or "").startswith(f"{BUDGET}: ")
-            assert any(key == NOT_APPLIED_KEY for key, _ in await waits.trailing_metadata() or ())
-            release.set()
-            encoded = await served.read()
-            assert isinstance(encoded, bytes)
-            assert LIST_OFFSETS.response.decode(encoded).offset == 3
-    finally:
-        await server.stop(None)
+    async with served(service) as address, grpc.aio.insecure_channel(address) as channel:
+        begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(LIST_OFFSETS.full_name)
+        answered, waits = begin(), begin()
+        await answered.write(LIST_OFFSETS.request.encode(ListOffsetsRequest(topic_partition=LOG, latest=True)))
+        await inside.wait()
+        while len(service._idle_streams) < 1:
+            await asyncio.sleep(0.01)
+        service.end_waiting_streams()
+        assert await waits.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (await waits.details() or "").startswith(f"{BUDGET}: ")
+        assert any(key == NOT_APPLIED_KEY for key, _ in await waits.trailing_metadata() or ())
+        release.set()
+        encoded = await answered.read()
+        assert isinstance(encoded, bytes)
+        assert LIST_OFFSETS.response.decode(encoded).offset == 3
     assert counts.over_budget == {BUDGET: 1}
     assert (service._idle_streams, service._over_memory) == ({}, set())

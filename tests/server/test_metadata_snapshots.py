@@ -113,12 +113,9 @@ class Life:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Four formatted replicas, of which three are voters."""
-    cluster = LocalCluster(tmp_path, 4, voters=3)
-    cluster.format()
-    try:
+    with LocalCluster(tmp_path, 4, voters=3) as cluster:
+        cluster.format()
         yield cluster
-    finally:
-        cluster.close()
 
 
 @pytest.fixture

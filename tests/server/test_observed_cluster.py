@@ -25,12 +25,9 @@ Pages = dict[ReplicaId, str]
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three formatted replicas, not started."""
-    cluster = LocalCluster(tmp_path)
-    cluster.format()
-    try:
+    with LocalCluster(tmp_path) as cluster:
+        cluster.format()
         yield cluster
-    finally:
-        cluster.close()
 
 
 @pytest.fixture
@@ -60,8 +57,7 @@ def of_topic(page: Page, name: str, **told: str) -> float | None:
 
 async def test_an_operator_sees_what_the_cluster_does(cluster: LocalCluster, pages: Pages) -> None:
     """Probes tell readiness; pages tell who leads, how far followers are and what was asked; top shows all three."""
-    topics = Topics(cluster.addresses)
-    try:
+    async with Topics(cluster.addresses) as topics:
         await topics.create(partitions=1, replication_factor=3, min_isr=2)
         for value in ("a", "b", "c"):
             await topics.write(0, value)
@@ -77,7 +73,7 @@ async def test_an_operator_sees_what_the_cluster_does(cluster: LocalCluster, pag
             leaders_page,
             lambda page: all(of_topic(page, "replica_follower_lag", follower=str(each)) == 0 for each in followers),
         )
-        assert of_topic(page, "replica_has_leader") == 1
+        assert of_topic(page, "replica_has_leader") == of_topic(page, "replica_role", role="leader") == 1
         assert of_topic(page, "replica_high_watermark") == of_topic(page, "replica_log_end_offset") == 3
         assert of_topic(page, "replica_role_changes_total", role="leader") == 1
         times = page.metrics["replica_request_seconds_count"]
@@ -99,8 +95,6 @@ async def test_an_operator_sees_what_the_cluster_does(cluster: LocalCluster, pag
         assert "3 of 3 pages read" in shown
         assert len(shown.splitlines()) == 6
         assert {line.split()[2] for line in shown.splitlines()[3:]} == {"controller", "follower"}
-    finally:
-        await topics.close()
 
 
 async def test_one_that_waits_for_the_others_is_alive_and_not_ready(cluster: LocalCluster) -> None:
@@ -126,12 +120,9 @@ async def test_one_write_is_one_trace_of_the_whole_cluster(
     """Leader and followers, which tell each other nothing of it, export spans of the same trace."""
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     cluster.start()
-    topics = Topics(cluster.addresses)
-    try:
+    async with Topics(cluster.addresses) as topics:
         await topics.create(partitions=1, replication_factor=3, min_isr=3)
         offset = await topics.write(0, "a")
-    finally:
-        await topics.close()
     for replica_id in cluster.ids:
         assert cluster.stop(replica_id) == 0
     spans = list(json_values(capfd.readouterr().out))

@@ -25,15 +25,11 @@ async def running(
     folder: Path, *, size: int = 3, options: Iterable[object] = ()
 ) -> AsyncIterator[tuple[LocalCluster, Topics]]:
     """A cluster that runs, and what asks it about its topic."""
-    cluster = LocalCluster(folder, size=size)
-    topics = Topics(cluster.addresses)
-    cluster.format()
-    cluster.start(options=options)
-    try:
-        yield cluster, topics
-    finally:
-        await topics.close()
-        cluster.close()
+    with LocalCluster(folder, size=size) as cluster:
+        cluster.format()
+        cluster.start(options=options)
+        async with Topics(cluster.addresses) as topics:
+            yield cluster, topics
 
 
 async def test_acknowledged_records_outlive_the_leader_of_their_partition(tmp_path: Path) -> None:
@@ -98,41 +94,33 @@ async def test_a_cluster_may_leave_flushing_to_the_system(tmp_path: Path) -> Non
 
 async def test_one_process_controls_and_another_is_the_broker(tmp_path: Path) -> None:
     """A broker that is no voter follows the metadata, serves, and is known to the controller by where it registered."""
-    cluster = LocalCluster(tmp_path, size=2, voters=1)
-    cluster.format()
-    cluster.start(ONE, options=("--roles", "controller"))
-    where = ("--advertised-address", cluster.addresses[TWO])
-    cluster.start(TWO, options=("--roles", "broker", *where))
-    topics = Topics(cluster.addresses)
-    try:
-        await topics.create(partitions=1, replication_factor=1, min_isr=1)
-        offset = await topics.write(0, "far")
-        assert await topics.read(0) == {offset: "far"}
-        controller, broker = [await topics.describe(replica_id) for replica_id in cluster.ids]
-        assert controller is not None
-        assert broker is not None
-        assert (controller.role, broker.role) == ("leader", "follower")
-        assert controller.addresses == cluster.addresses
-        assert [cluster.stop(TWO), cluster.stop(ONE)] == [0, 0]
-    finally:
-        await topics.close()
-        cluster.close()
+    with LocalCluster(tmp_path, size=2, voters=1) as cluster:
+        cluster.format()
+        cluster.start(ONE, options=("--roles", "controller"))
+        where = ("--advertised-address", cluster.addresses[TWO])
+        cluster.start(TWO, options=("--roles", "broker", *where))
+        async with Topics(cluster.addresses) as topics:
+            await topics.create(partitions=1, replication_factor=1, min_isr=1)
+            offset = await topics.write(0, "far")
+            assert await topics.read(0) == {offset: "far"}
+            controller, broker = [await topics.describe(replica_id) for replica_id in cluster.ids]
+            assert controller is not None
+            assert broker is not None
+            assert (controller.role, broker.role) == ("leader", "follower")
+            assert controller.addresses == cluster.addresses
+            assert [cluster.stop(TWO), cluster.stop(ONE)] == [0, 0]
 
 
 async def test_the_only_broker_is_let_go_by_a_controller_elsewhere(tmp_path: Path) -> None:
     """A replica that leads no quorum log, and beside which no broker is registered, asks before it ends."""
-    cluster = LocalCluster(tmp_path, size=2, voters=1)
-    topics = Topics(cluster.addresses)
-    cluster.format()
-    try:
-        cluster.start(ONE, options=("--roles", "controller"))
-        cluster.start(TWO, options=("--roles", "broker", "--advertised-address", cluster.addresses[TWO]))
-        await topics.create(partitions=1, replication_factor=1, min_isr=1)
-        await topics.wait_partitions(all_in_sync)
-        assert cluster.stop(TWO) == 0
-        ended = {line["event"]: line for line in cluster.lines(TWO)}
-        assert ("resigned" in ended and ended["resigned"]["handed_over"]) is True
-        assert "broker_leaving" in [line["event"] for line in cluster.lines(ONE)]
-    finally:
-        await topics.close()
-        cluster.close()
+    with LocalCluster(tmp_path, size=2, voters=1) as cluster:
+        cluster.format()
+        async with Topics(cluster.addresses) as topics:
+            cluster.start(ONE, options=("--roles", "controller"))
+            cluster.start(TWO, options=("--roles", "broker", "--advertised-address", cluster.addresses[TWO]))
+            await topics.create(partitions=1, replication_factor=1, min_isr=1)
+            await topics.wait_partitions(all_in_sync)
+            assert cluster.stop(TWO) == 0
+            ended = {line["event"]: line for line in cluster.lines(TWO)}
+            assert ("resigned" in ended and ended["resigned"]["handed_over"]) is True
+            assert "broker_leaving" in [line["event"] for line in cluster.lines(ONE)]

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-import grpc.aio
 import pytest
 import structlog
 from msgspec.structs import replace
@@ -16,7 +15,6 @@ from replica.core import messages as m
 from replica.core.limits import UNLIMITED, Limits, LimitTable
 from replica.errors import ErrorCode
 from replica.ids import Offset, ReplicaId
-from replica.rpc.channels import server_options
 from replica.rpc.codec import FETCH
 from replica.rpc.transport import GrpcTransport
 from replica.server.quotas import BUCKETS_MAX, Identity, Quota, Quotas, TokenBucket
@@ -24,6 +22,7 @@ from replica.server.request_metrics import RequestCounts
 from replica.server.service import ReplicaService
 from replica.server.throttle import DELAY_MS_MAX, REFUSAL_DELAY_MS, Throttle
 from tests.server.driver_fakes import LOG
+from tests.server.served import called
 from tests.server.test_refused_call_memory import AbortedError, KeptContext
 from tests.server.test_request_metrics import shown
 
@@ -139,16 +138,8 @@ async def serving(
     table = LimitTable(default=limits)
     throttle = Throttle(Quotas(lambda: table), counts=counts, now_ms=lambda: pauses.now_ms, sleep=pauses.sleep)
     service = ReplicaService(call=call, addresses={}, logger=structlog.get_logger(), counts=counts, throttle=throttle)
-    server = grpc.aio.server(options=server_options())
-    server.add_generic_rpc_handlers(service.handlers())
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    transport = GrpcTransport(lambda _: address)
-    try:
+    async with called(service) as (transport, _):
         yield transport, asked
-    finally:
-        await transport.close()
-        await server.stop(None)
     assert service._client_calls == 0
 
 

@@ -55,6 +55,13 @@ def _is_named(stack: list[str], named: set[str]) -> bool:
     return all(name in named or "<" in name for name in stack)
 
 
+def test_the_page_counts_the_functions_of_the_table() -> None:
+    """As many as the page says: one more is a decision."""
+    said = re.search(r"three replicas: (\d+),", PAGE.read_text(encoding="utf-8"))
+    assert said is not None
+    assert len({name for row in table() for name in row}) == int(said[1])
+
+
 def test_every_function_of_the_table_is_passed(stacks: list[list[str]]) -> None:
     """What no record passes any more is not named."""
     called = {stack[-1] for stack in stacks}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -23,20 +23,14 @@ Obstacle = Callable[[LocalCluster], AbstractContextManager[str]]
 
 
 @pytest.fixture
-async def stopped(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+async def stopped(lone: LocalCluster) -> LocalCluster:
     """A cluster of one that was stopped cleanly with a record in its one partition."""
-    cluster = LocalCluster(tmp_path, size=1)
-    cluster.format()
-    cluster.start()
-    try:
-        topics = Topics(cluster.addresses)
+    lone.start()
+    async with Topics(lone.addresses) as topics:
         await topics.create(partitions=1, replication_factor=1, min_isr=1)
         await topics.write(0, "kept")
-        await topics.close()
-        assert cluster.stop(ONE) == 0
-        yield cluster
-    finally:
-        cluster.close()
+    assert lone.stop(ONE) == 0
+    return lone
 
 
 @contextmanager
@@ -47,7 +41,7 @@ def taken_port(cluster: LocalCluster) -> Iterator[str]:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind((host, int(port)))
         other.listen()
-        yield "the port is taken"
+        yield f"replica: cannot start: cannot listen on {cluster.addresses[ONE]}: the port is taken"
 
 
 @contextmanager
@@ -80,6 +74,7 @@ def test_a_refused_start_changes_nothing(stopped: LocalCluster, obstacle: Obstac
         ended = run_replica(*stopped.start_arguments(ONE), check=False)
         assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
         assert sentence in ended.stderr.splitlines()[-1]
+        assert '"event": "start_refused"' in ended.stderr
         assert files_of(stopped.data_dir(ONE)) == before
         assert ".kafka_cleanshutdown" in before
 
@@ -87,9 +82,9 @@ def test_a_refused_start_changes_nothing(stopped: LocalCluster, obstacle: Obstac
 def test_a_name_of_which_one_address_is_taken_is_refused(stopped: LocalCluster) -> None:
     """Where a host has several addresses, all must be free: else a stranger gets the calls to the one that is not."""
     port = stopped.addresses[ONE].rpartition(":")[2]
-    with taken_port(stopped) as sentence:
+    with taken_port(stopped):
         ended = run_replica(*stopped.start_arguments(ONE), "--listen", f"localhost:{port}", check=False)
-    assert (ended.returncode, sentence in ended.stderr) == (1, True)
+    assert (ended.returncode, "the port is taken" in ended.stderr) == (1, True)
 
 
 def test_partitions_without_a_broker_are_refused(stopped: LocalCluster) -> None:

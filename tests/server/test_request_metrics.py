@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from types import FrameType
 from typing import Any
 
@@ -19,13 +19,13 @@ from prometheus_client import CollectorRegistry
 from replica.core import messages as m
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicId, TopicPartition
-from replica.rpc.channels import server_options
 from replica.rpc.codec import PRODUCE
 from replica.rpc.transport import GrpcTransport, TransportError
 from replica.server.driver import ReplicaStoppedError
 from replica.server.request_metrics import FENCING, RequestCounts
-from replica.server.service import ReplicaService, ServiceLimits
+from replica.server.service import ReplicaService
 from tests.server.driver_fakes import LOG
+from tests.server.served import called
 
 ONE = ReplicaId(1)
 LIST = m.ListOffsetsRequest(topic_partition=LOG, latest=True)
@@ -51,23 +51,11 @@ def shown(counts: RequestCounts, name: str, **labels: str) -> float | None:
     return registry.get_sample_value(name, labels)
 
 
-@asynccontextmanager
-async def serving(
-    call: Callable[[m.Request], Awaitable[m.Response]], counts: RequestCounts, client_calls_max: int = 10
-) -> AsyncIterator[tuple[GrpcTransport, str]]:
-    """Serve ``call`` on loopback; yields a transport whose replica 1 is that server, and its address."""
-    limits = ServiceLimits(client_calls_max=client_calls_max)
-    service = ReplicaService(call=call, addresses={}, logger=structlog.get_logger(), limits=limits, counts=counts)
-    server = grpc.aio.server(options=server_options())
-    server.add_generic_rpc_handlers(service.handlers())
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    transport = GrpcTransport(lambda _: address)
-    try:
-        yield transport, address
-    finally:
-        await transport.close()
-        await server.stop(None)
+def serving(
+    call: Callable[[m.Request], Awaitable[m.Response]], counts: RequestCounts
+) -> AbstractAsyncContextManager[tuple[GrpcTransport, str]]:
+    """Serve ``call`` on loopback, and count."""
+    return called(ReplicaService(call=call, addresses={}, logger=structlog.get_logger(), counts=counts))
 
 
 async def test_answers_are_timed_by_api_and_by_who_asks() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
 import grpc
 import grpc.aio
@@ -20,12 +20,20 @@ from replica.core.events import Event, RequestReceived
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import encode_batch
-from replica.rpc.channels import server_options
 from replica.rpc.codec import PRODUCE, method_of
 from replica.rpc.transport import GrpcTransport, MalformedRequestError, NotAppliedError, TransportError
 from replica.server.driver import Driver, ReplicaStoppedError
 from replica.server.service import ReplicaService, ServiceLimits, is_from_replica
-from tests.server.driver_fakes import LOG, FakeStorage, FakeTransport, FakeWatch, NotingObserver, ScriptedCore
+from tests.server.driver_fakes import (
+    LOG,
+    FakeStorage,
+    FakeTransport,
+    FakeWatch,
+    NotingObserver,
+    ScriptedCore,
+    knowing_nobody,
+)
+from tests.server.served import called
 
 ONE = ReplicaId(1)
 LIST = m.ListOffsetsRequest(topic_partition=LOG, latest=True)
@@ -33,27 +41,14 @@ LATE = m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(0))
 PRODUCE_REQUEST = m.ProduceRequest(topic_partition=LOG, acks=-1, timeout_ms=100, records=b"x")
 
 
-@asynccontextmanager
-async def serving(
+def serving(
     call: Callable[[m.Request], Awaitable[m.Response]], client_calls_max: int = 10, producer_ids_per_hour: int = 10
-) -> AsyncIterator[tuple[GrpcTransport, str]]:
-    """Serve ``call`` on loopback; yields a transport whose replica 1 is that server, and its address."""
-    service = ReplicaService(
-        call=call,
-        addresses={ONE: "127.0.0.1:1"},
-        logger=structlog.get_logger(),
-        limits=ServiceLimits(client_calls_max=client_calls_max, producer_ids_per_hour=producer_ids_per_hour),
+) -> AbstractAsyncContextManager[tuple[GrpcTransport, str]]:
+    """Serve ``call`` on loopback."""
+    limits = ServiceLimits(client_calls_max=client_calls_max, producer_ids_per_hour=producer_ids_per_hour)
+    return called(
+        ReplicaService(call=call, addresses={ONE: "127.0.0.1:1"}, logger=structlog.get_logger(), limits=limits)
     )
-    server = grpc.aio.server(options=server_options())
-    server.add_generic_rpc_handlers(service.handlers())
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    transport = GrpcTransport(lambda _: address)
-    try:
-        yield transport, address
-    finally:
-        await transport.close()
-        await server.stop(None)
 
 
 def produce_bytes(channel: grpc.aio.Channel) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
@@ -336,7 +331,14 @@ async def test_a_client_that_gives_up_does_not_hurt_its_append() -> None:
                 return ()
 
     core = ScriptedCore(script)
-    driver = Driver(core=core, storage=storage, transport=FakeTransport(), observer=NotingObserver(), watch=FakeWatch())
+    driver = Driver(
+        core=core,
+        storage=storage,
+        transport=FakeTransport(),
+        observer=NotingObserver(),
+        watch=FakeWatch(),
+        leaders=knowing_nobody(),
+    )
     driver.start()
     async with serving(driver.call) as (transport, _):
         with pytest.raises(TransportError, match="has not answered within 200 ms") as failed:

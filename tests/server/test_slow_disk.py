@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from tests.server.driver_fakes import (
     FakeWatch,
     NotingObserver,
     ScriptedCore,
+    knowing_nobody,
     wait_until,
 )
 from tests.server.driver_rig import batch, on
@@ -75,7 +77,9 @@ class Machine:
             transport=FakeTransport(),
             observer=NotingObserver(),
             watch=FakeWatch(),
+            leaders=knowing_nobody(),
         )
+        self.driver.turn_ms = sys.maxsize  # What this machine has to do beside is not to decide what a step does.
 
     async def fill(self) -> None:
         """Give every log four flushed records."""

@@ -46,11 +46,10 @@ def certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def cluster(tmp_path: Path, certificates: Path) -> Iterator[LocalCluster]:
     """Three replicas that believe nobody without a certificate."""
     del certificates
-    cluster = LocalCluster(tmp_path)
-    cluster.format()
-    cluster.start()
-    yield cluster
-    cluster.close()
+    with LocalCluster(tmp_path) as cluster:
+        cluster.format()
+        cluster.start()
+        yield cluster
 
 
 async def test_writes_go_on_while_certificates_are_renewed(cluster: LocalCluster, certificates: Path) -> None:

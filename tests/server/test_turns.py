@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 
-import grpc.aio
 import pytest
 import structlog
 
 from benchmarks.attacks import MIB, Http2
 from replica.core.messages import FetchRequest, FetchResponse, ListOffsetsRequest, Request, Response
 from replica.ids import ReplicaId
-from replica.rpc.channels import server_options
 from replica.rpc.codec import PRODUCE
-from replica.rpc.transport import GrpcTransport
 from replica.server.service import ReplicaService
 from replica.server.turns import BESIDE_S, COMING_MAX, LET_IN_PER_TURN, NEWCOMERS_FIRST_MAX, Turns
 from tests.server.driver_fakes import LOG
+from tests.server.served import called, served
 
 ONE, OTHER = "ipv4:10.0.0.1", "ipv4:10.0.0.2"
 
@@ -111,18 +108,8 @@ async def test_a_connection_has_few_requests_on_their_way() -> None:
     await late[1]
 
 
-@asynccontextmanager
-async def serving(call: Callable[[Request], Awaitable[Response]], turns: Turns | None = None) -> AsyncIterator[str]:
-    """Serve on loopback; yields the address."""
-    service = ReplicaService(call=call, addresses={}, logger=structlog.get_logger(), turns=turns)
-    server = grpc.aio.server(options=server_options())
-    server.add_generic_rpc_handlers(service.handlers())
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    try:
-        yield address
-    finally:
-        await server.stop(None)
+def service_of(call: Callable[[Request], Awaitable[Response]], turns: Turns | None = None) -> ReplicaService:
+    return ReplicaService(call=call, addresses={}, logger=structlog.get_logger(), turns=turns)
 
 
 class NobodysTurn(Turns):
@@ -140,8 +127,7 @@ async def test_replicas_wait_for_no_turn() -> None:
     async def answer(_: Request) -> Response:
         return FetchResponse()
 
-    async with serving(answer, NobodysTurn()) as address:
-        transport = GrpcTransport(lambda _: address)
+    async with called(service_of(answer, NobodysTurn())) as (transport, _):
         of_client = asyncio.ensure_future(
             transport.call(ReplicaId(1), ListOffsetsRequest(topic_partition=LOG, latest=True), 60_000)
         )
@@ -149,7 +135,6 @@ async def test_replicas_wait_for_no_turn() -> None:
             await transport.call(ReplicaId(1), FetchRequest(replica_id=ReplicaId(2), partitions=()), 60_000)
         assert not of_client.done()
         of_client.cancel()
-        await transport.close()
 
 
 @pytest.mark.slow
@@ -174,7 +159,7 @@ async def test_uploads_that_never_end_hold_little() -> None:
     async def never(_: Request) -> Response:
         raise AssertionError
 
-    async with serving(never) as address:
+    async with served(service_of(never)) as address:
         uploading = threading.Thread(target=upload, args=(address,))
         uploading.start()
         await asyncio.to_thread(uploading.join)

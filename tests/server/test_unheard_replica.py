@@ -39,46 +39,35 @@ def pipe_without_a_reader() -> Iterator[BinaryIO]:
 
 @pytest.mark.parametrize("unwritable", [full_disk, pipe_without_a_reader])
 async def test_a_replica_serves_though_its_lines_cannot_be_written(
-    tmp_path: Path, unwritable: Callable[[], AbstractContextManager[BinaryIO]]
+    lone: LocalCluster, unwritable: Callable[[], AbstractContextManager[BinaryIO]]
 ) -> None:
     """A replica that cannot write log lines leads, acknowledges and stops cleanly all the same."""
-    cluster = LocalCluster(tmp_path, size=1)
-    cluster.format()
     with unwritable() as lines:
-        process = subprocess.Popen(command(*cluster.start_arguments(ONE)), stderr=lines)
-    cluster.processes[ONE] = process
-    try:
-        topics = Topics(cluster.addresses)
+        process = subprocess.Popen(command(*lone.start_arguments(ONE)), stderr=lines)
+    lone.processes[ONE] = process
+    async with Topics(lone.addresses) as topics:
         await topics.create(partitions=1, replication_factor=1, min_isr=1)
         await topics.write(0, "kept")
-        await topics.close()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0
-        assert (cluster.data_dir(ONE) / ".kafka_cleanshutdown").exists()
-    finally:
-        cluster.close()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    assert (lone.data_dir(ONE) / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.parametrize("is_ignored", [False, True], ids=["terminal", "nohup"])
-async def test_a_terminal_that_goes_away_stops_a_replica_cleanly(tmp_path: Path, is_ignored: bool) -> None:
+async def test_a_terminal_that_goes_away_stops_a_replica_cleanly(lone: LocalCluster, is_ignored: bool) -> None:
     """SIGHUP is a controlled shutdown, unless whoever started the replica has asked that it be ignored."""
-    cluster = LocalCluster(tmp_path, size=1)
-    cluster.format()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
     try:
-        cluster.start(ONE)
+        lone.start(ONE)
     finally:
         signal.signal(signal.SIGHUP, before)
-    try:
-        topics = Topics(cluster.addresses)
-        await topics.create(partitions=1, replication_factor=1, min_isr=1)
-        cluster.processes[ONE].send_signal(signal.SIGHUP)
-        if is_ignored:
-            await topics.write(0, "kept")
-            assert cluster.is_alive(ONE)
-            assert cluster.stop(ONE) == 0
-        await topics.close()
-        assert cluster.processes[ONE].wait(PATIENCE_SECONDS) == 0
-        assert (cluster.data_dir(ONE) / ".kafka_cleanshutdown").exists()
-    finally:
-        cluster.close()
+    topics = Topics(lone.addresses)
+    await topics.create(partitions=1, replication_factor=1, min_isr=1)
+    lone.processes[ONE].send_signal(signal.SIGHUP)
+    if is_ignored:
+        await topics.write(0, "kept")
+        assert lone.is_alive(ONE)
+        assert lone.stop(ONE) == 0
+    await topics.close()
+    assert lone.processes[ONE].wait(PATIENCE_SECONDS) == 0
+    assert (lone.data_dir(ONE) / ".kafka_cleanshutdown").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from replica.core import messages as m
 from replica.core.metadata.records import PartitionRegistration
@@ -26,6 +26,12 @@ class Topics:
         self._ids = tuple(addresses)
         self._topic = topic
         self._transport = GrpcTransport(addresses.__getitem__)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Close the connections."""

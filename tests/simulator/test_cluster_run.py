@@ -16,7 +16,7 @@ from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate, is_bearable
 from nemesis.simulator.corpus import repeat_command, row_of
-from nemesis.simulator.plan import draw_schedule
+from nemesis.simulator.faults import draw_schedule
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record
 from nemesis.simulator.run import RECOVERY_S_MAX, Run, SimOptions, resolved, simulate

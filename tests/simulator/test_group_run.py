@@ -15,7 +15,7 @@ from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.corpus import repeat_command, row_of
 from nemesis.simulator.group_climate import COUNTER, STORE, GroupClimate
 from nemesis.simulator.group_seeds import draw_group_climate
-from nemesis.simulator.history_judgement import judge_record
+from nemesis.simulator.judges import judge_record
 from nemesis.simulator.rare import Rare, rares_of
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.world import Observer

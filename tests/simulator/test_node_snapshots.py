@@ -9,10 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from nemesis.simulator.climate import CALM
-from nemesis.simulator.clock import NodeClock
 from nemesis.simulator.disk import NodeDisk
 from nemesis.simulator.node import Crash, Node, Step
-from nemesis.simulator.queue import EventQueue
+from nemesis.simulator.queue import EventQueue, NodeClock
 from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.lanes import Lane

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nemesis.simulator.clock import NEVER_US, NodeClock
-from nemesis.simulator.queue import EventQueue
+from nemesis.simulator.queue import NEVER_US, EventQueue, NodeClock
 
 
 def test_things_happen_in_the_order_of_time_then_of_being_put_down() -> None:

@@ -12,8 +12,7 @@ from nemesis.faults.damage import DamageDisk
 from nemesis.history import APPEND, FINAL_READ, NEMESIS_PROCESS, EventType
 from nemesis.schedules.schedule import Inject
 from nemesis.simulator.common_seeds import draw_climate, with_lying_disks
-from nemesis.simulator.faults import drawn_anywhere
-from nemesis.simulator.plan import draw_schedule
+from nemesis.simulator.faults import draw_schedule, drawn_anywhere
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import HOSTILE_SHARE, TIME_LIMIT_S, SimOptions, resolved, simulate
 from nemesis.variants.worlds import WorldKind

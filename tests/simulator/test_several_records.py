@@ -16,7 +16,7 @@ from nemesis.simulator.clients import Clients
 from nemesis.simulator.climate import CALM, Climate
 from nemesis.simulator.cluster_climate import ClusterClimate
 from nemesis.simulator.cluster_seeds import draw_cluster_climate
-from nemesis.simulator.history_judgement import judge_record
+from nemesis.simulator.judges import judge_record
 from nemesis.simulator.queue import US_PER_S
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.record import Record

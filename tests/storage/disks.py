@@ -27,17 +27,20 @@ SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, tail_bytes_max=0)
 """Segments of a few batches, and every read from the disk."""
 
 ONE_SEGMENT = LogConfig(tail_bytes_max=0)
+NOBODY = VoterSet(())
 
 
-def formatted(files: SimulatedFiles | None = None) -> SimulatedFiles:
-    """A disk with a formatted data directory, without a vote."""
+def formatted(
+    files: SimulatedFiles | None = None, *, directory_id: str = DIRECTORY_ID, initial_voters: VoterSet = NOBODY
+) -> SimulatedFiles:
+    """A disk with a formatted data directory, without a vote unless something else is said."""
     files = SimulatedFiles() if files is None else files
     format_directory(
         DATA,
         cluster_id="cluster",
         replica_id=ReplicaId(1),
-        directory_id=DIRECTORY_ID,
-        initial_voters=VoterSet(()),
+        directory_id=directory_id,
+        initial_voters=initial_voters,
         files=files,
     )
     return files

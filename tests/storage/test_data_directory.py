@@ -21,12 +21,10 @@ from replica.storage import (
     format_directory,
     open_directory,
 )
-from replica.voters import VoterSet
-from tests.storage.disks import DATA, DIRECTORY_ID, LOG, append, close, failing, formatted, open_log
+from tests.storage.disks import DATA, DIRECTORY_ID, LOG, NOBODY, append, close, failing, formatted, open_log
 
 MARKER = DATA / ".kafka_cleanshutdown"
 META = DATA / "meta.properties"
-NOBODY = VoterSet(())
 
 
 def test_format_then_open(tmp_path: Path) -> None:

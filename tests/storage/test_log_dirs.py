@@ -32,7 +32,8 @@ TOPIC = TopicId(7)
 PLACES = DATA / "log-directory-checkpoint"
 
 
-def two_disks() -> SimulatedFiles:
+@pytest.fixture
+def files() -> SimulatedFiles:
     """A data directory, and two log directories."""
     files = formatted()
     for path in DISKS:
@@ -71,9 +72,8 @@ def broken(path: Path, files: SimulatedFiles) -> None:
     files.fault = lambda _call, at: OSError(5, "Input/output error") if at.is_relative_to(path) else None
 
 
-def test_partitions_go_where_the_fewest_are() -> None:
+def test_partitions_go_where_the_fewest_are(files: SimulatedFiles) -> None:
     """Each disk gets half of them, nothing but the metadata log is in the data directory, and a start finds all."""
-    files = two_disks()
     table = written(files)
     assert [files.exists(path / f"{log}") for log in LOGS for path in DISKS] == [True, False, False, True] * 2
     assert not any(files.exists(DATA / f"{log}") for log in LOGS)
@@ -83,9 +83,8 @@ def test_partitions_go_where_the_fewest_are() -> None:
     assert again.failed_at_start() == ()
 
 
-def test_partitions_stay_where_they_are() -> None:
+def test_partitions_stay_where_they_are(files: SimulatedFiles) -> None:
     """Who is given log directories keeps what is in the data directory, and puts only new partitions elsewhere."""
-    files = two_disks()
     table = opened(files)
     table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
     append(table.stores[LOGS[0]])
@@ -127,10 +126,9 @@ def exchanged(files: SimulatedFiles) -> tuple[Path, ...]:
 
 @pytest.mark.parametrize("change", [replaced, emptied, left_out, exchanged], ids=lambda change: change.__name__)
 def test_logs_of_a_disk_that_is_another_one_are_not_believed(
-    change: Callable[[SimulatedFiles], tuple[Path, ...]],
+    files: SimulatedFiles, change: Callable[[SimulatedFiles], tuple[Path, ...]]
 ) -> None:
     """They are told of as damaged, and the others are whole; so it is after every start, until they are replaced."""
-    files = two_disks()
     after_crash(files, written(files))
     disks = change(files)
     for _ in range(2):
@@ -148,9 +146,8 @@ def test_logs_of_a_disk_that_is_another_one_are_not_believed(
     assert (damage(again), [again.stores[log].log_end_offset for log in LOGS]) == ({}, [2, 1, 2, 1])
 
 
-def test_log_of_which_nothing_was_flushed_needs_no_disk() -> None:
+def test_log_of_which_nothing_was_flushed_needs_no_disk(files: SimulatedFiles) -> None:
     """Nobody counts on it: where its disk is replaced, it is simply made again."""
-    files = two_disks()
     table = opened(files, *DISKS)
     table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
     append(table.stores[LOGS[0]])
@@ -159,9 +156,8 @@ def test_log_of_which_nothing_was_flushed_needs_no_disk() -> None:
 
 
 @pytest.mark.parametrize("operation", range(12))
-def test_power_loss_while_a_log_gets_its_place(operation: int) -> None:
+def test_power_loss_while_a_log_gets_its_place(files: SimulatedFiles, operation: int) -> None:
     """Whatever was flushed is found again, or said to be lost when its disk is gone; and nothing else is."""
-    files = two_disks()
     table = opened(files, *DISKS)
     table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
     append(table.stores[LOGS[0]])
@@ -203,9 +199,10 @@ def replaced_without_its_disk(files: SimulatedFiles) -> LogTable:
 
 
 @pytest.mark.parametrize("made_anew", [deleted_and_created, replaced_without_its_disk], ids=lambda way: way.__name__)
-def test_log_that_was_made_anew_without_its_disk(made_anew: Callable[[SimulatedFiles], LogTable]) -> None:
+def test_log_that_was_made_anew_without_its_disk(
+    files: SimulatedFiles, made_anew: Callable[[SimulatedFiles], LogTable]
+) -> None:
     """It counts when the disk is back, even if nothing of it was flushed; what lies on that disk is put aside."""
-    files = two_disks()
     table = made_anew(files)
     end_offset = table.stores[LOGS[0]].log_end_offset
     table.abandon()
@@ -217,9 +214,8 @@ def test_log_that_was_made_anew_without_its_disk(made_anew: Callable[[SimulatedF
         after_crash(files, again)
 
 
-def test_disk_that_is_back_and_cannot_put_a_log_aside_has_failed() -> None:
+def test_disk_that_is_back_and_cannot_put_a_log_aside_has_failed(files: SimulatedFiles) -> None:
     """The log that counts is there all the same."""
-    files = two_disks()
     deleted_and_created(files).abandon()
     files.fault = lambda call, at: (
         OSError(5, "Input/output error") if (call, at.parent) == ("rename", DISKS[0]) else None
@@ -229,9 +225,8 @@ def test_disk_that_is_back_and_cannot_put_a_log_aside_has_failed() -> None:
     assert damage(again).keys() == {LOGS[2]}
 
 
-def test_log_in_two_directories_is_refused() -> None:
+def test_log_in_two_directories_is_refused(files: SimulatedFiles) -> None:
     """Where nobody can say which of them is the log: one sentence names both."""
-    files = two_disks()
     after_crash(files, written(files))
     files.remove(PLACES)
     table = opened(files, DISKS[1])
@@ -242,9 +237,8 @@ def test_log_in_two_directories_is_refused() -> None:
         opened(files, *DISKS)
 
 
-def test_what_is_no_log_directory_is_refused() -> None:
+def test_what_is_no_log_directory_is_refused(files: SimulatedFiles) -> None:
     """One that was never formatted, one of another replica, one in use, and one that holds something already."""
-    files = two_disks()
     with pytest.raises(NotFormattedError, match="/disk3 is not a formatted log directory"):
         opened(files, Path("/disk3"))
     with pytest.raises(AlreadyFormattedError):
@@ -262,9 +256,8 @@ def test_what_is_no_log_directory_is_refused() -> None:
         opened(files, *DISKS)
 
 
-def test_disk_that_refuses_takes_its_own_logs_only() -> None:
+def test_disk_that_refuses_takes_its_own_logs_only(files: SimulatedFiles) -> None:
     """The core is told of all logs there; the others are written and flushed, and the stop leaves no marker."""
-    files = two_disks()
     table = written(files)
     broken(DISKS[0], files)
     with pytest.raises(FailedDirectoryError) as failure:
@@ -289,9 +282,8 @@ def test_disk_that_refuses_takes_its_own_logs_only() -> None:
     assert again.stores[LOGS[1]].log_end_offset == 2
 
 
-def test_disk_that_refuses_the_start_takes_its_own_logs_only() -> None:
+def test_disk_that_refuses_the_start_takes_its_own_logs_only(files: SimulatedFiles) -> None:
     """They are told of, as lying in a directory that has failed, and the others are opened."""
-    files = two_disks()
     after_crash(files, written(files))
     broken(DISKS[1], files)
     table = opened(files, *DISKS)
@@ -303,9 +295,8 @@ def test_disk_that_refuses_the_start_takes_its_own_logs_only() -> None:
     assert damage(opened(files, *DISKS)) == {}
 
 
-def test_nothing_is_done_where_every_disk_has_failed() -> None:
+def test_nothing_is_done_where_every_disk_has_failed(files: SimulatedFiles) -> None:
     """A new partition is told of like the others there, whatever is asked of it; a topic that goes is forgotten."""
-    files = two_disks()
     table = written(files)
     for path in DISKS:
         broken(path, files)
@@ -324,9 +315,8 @@ def test_nothing_is_done_where_every_disk_has_failed() -> None:
     assert table.directory.recovery_points.get(LOGS[0]) is None
 
 
-def test_data_directory_that_refuses_is_a_failure_of_all() -> None:
+def test_data_directory_that_refuses_is_a_failure_of_all(files: SimulatedFiles) -> None:
     """Also where it is a log of another disk that needs it: its recovery point is in the data directory."""
-    files = two_disks()
     table = opened(files, *DISKS)
     table.perform(fx.CreateLog(topic_partition=LOGS[0], topic_id=TOPIC))
     append(table.stores[LOGS[0]])

@@ -33,7 +33,7 @@ from replica.storage.voter_files import (
 )
 from replica.voters import Voter, VoterEntry, VoterSet
 from tests.depth import seeds
-from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, held, open_log, write
+from tests.storage.disks import DATA, LOG, LOG_PATH, append, batch, close, failing, formatted, held, open_log, write
 from tests.storage.power import PoweredLife
 
 FILE = Path("/voters")
@@ -55,18 +55,10 @@ def entry(offset: int, *numbers: int) -> VoterEntry:
     return VoterEntry(offset=Offset(offset), voters=voter_set(*numbers))
 
 
-def formatted() -> SimulatedFiles:
+@pytest.fixture
+def files() -> SimulatedFiles:
     """A disk that was formatted with itself as the only voter."""
-    files = SimulatedFiles()
-    format_directory(
-        DATA,
-        cluster_id="cluster",
-        replica_id=ReplicaId(1),
-        directory_id=DIRECTORY_IDS[0],
-        initial_voters=voter_set(1),
-        files=files,
-    )
-    return files
+    return formatted(directory_id=DIRECTORY_IDS[0], initial_voters=voter_set(1))
 
 
 def opened(files: SimulatedFiles) -> tuple[DataDirectory, LogStore, RecoveredLog]:

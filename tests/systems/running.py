@@ -11,7 +11,6 @@ import pytest
 
 from nemesis.cluster.netns_probe import why_no_clusters
 from nemesis.systems.catalogue import missing
-from tests.cli.commands import nemesis
 
 RUN_S_MAX = 240.0
 
@@ -29,18 +28,11 @@ def needs_netns() -> pytest.MarkDecorator:
 
 
 def run(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """``nemesis run``, judged by the process that runs it; nothing of the run is left.
-
-    That is another process, in the folder of ``store``, where it enters namespaces or imports a system from there.
-    """
-    command = ("run", *words, "--store", str(store), "--engine", "local")
-    if {"--cluster", "--system"} & set(words):
-        apart = (sys.executable, "-m", "nemesis.cli", *command)
-        done = subprocess.run(
-            apart, capture_output=True, text=True, timeout=RUN_S_MAX, check=False, cwd=store.parent, env=None
-        )
-    else:
-        done = nemesis(*command)
+    """``nemesis run`` in the folder of ``store``, judged in this process; nothing of the run is left."""
+    command = (sys.executable, "-m", "nemesis.cli", "run", *words, "--store", str(store), "--engine", "local")
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False, cwd=store.parent, env=None
+    )
     assert left_over(store) == [], done.stderr
     return done
 

@@ -133,10 +133,6 @@ class LateNews(Cluster):
         """Lose what one sends to the other: what it asks, and what it answers."""
         self.world.network.cut(_key(source, target), frozenset({(source, target)}))
 
-    def heal_link(self, source: ReplicaId, target: ReplicaId) -> None:
-        """Take that back."""
-        self.world.network.heal(_key(source, target))
-
     def elect_preferred(self) -> None:
         """Hand over to the preferred leader, although its log is shorter; it hears of it."""
         request = m.ElectLeaderRequest(topic_partition=self.topic, election_type=m.ElectionType.PREFERRED)

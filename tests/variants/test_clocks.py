@@ -13,7 +13,7 @@ from replica.core.events import Event, Ticked
 from replica.ids import ReplicaId
 from replica.server.clocks import MACHINE_CLOCKS, Clocks
 from replica.server.driver import Driver
-from tests.server.driver_fakes import FakeStorage, FakeTransport, FakeWatch, NotingObserver
+from tests.server.driver_fakes import FakeStorage, FakeTransport, FakeWatch, NotingObserver, knowing_nobody
 
 MS = 1_000_000
 PATIENCE_S = 10.0
@@ -140,6 +140,7 @@ async def came_within(clocks: Clocks, deadline_ms: int, at_most_s: float, meanwh
         transport=FakeTransport(),
         observer=NotingObserver(),
         watch=FakeWatch(),
+        leaders=knowing_nobody(),
         clocks=clocks,
     )
     driver.start()

@@ -136,12 +136,4 @@ def _too_many(number: int, count: int, kernel: str, decision: Decision) -> KeyJu
     reason = f"{count} operations without a cut are too many to judge one by one, more than {SEARCH_OPERATIONS_MAX}"
     if decision is Decision.VIOLATED:
         reason = f"a rule of {kernel} is broken; {reason}, so that it is not known where"
-    return KeyJudgement(
-        key=number,
-        verdict=Verdict.UNKNOWN,
-        kernel=kernel,
-        operations=count,
-        decided=0,
-        configurations=0,
-        reason=reason,
-    )
+    return KeyJudgement.undecided(number, count, kernel, reason)

@@ -63,7 +63,7 @@ def judge_bucket(rows: pa.Table, task: Task, reading: Reading = operations_of) -
         judged.told
         | _convicted(judged, unit_rows, task, initial)
         | {
-            number: _unknown(number, int(unit_rows.counts[number]), "", reason)
+            number: KeyJudgement.undecided(number, int(unit_rows.counts[number]), "", reason)
             for number, reason in (spoiled | unit_rows.misfits).items()
         }
     )
@@ -235,18 +235,6 @@ def _shown(value: Any) -> str:
     except AssertionError:
         text = repr(value)
     return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}..."
-
-
-def _unknown(number: int, count: int, kernel: str, reason: str) -> KeyJudgement:
-    return KeyJudgement(
-        key=number,
-        verdict=Verdict.UNKNOWN,
-        kernel=kernel,
-        operations=count,
-        decided=0,
-        configurations=0,
-        reason=reason,
-    )
 
 
 def judge_sorted(batches: Iterable[pa.RecordBatch], task: Task, call_operations: int) -> Iterator[pa.Table]:

@@ -22,8 +22,7 @@ from nemesis.linearizability.model import ModelError
 from nemesis.pipeline.corpora.bucket import Task, completed, judge_bucket, malformed, told
 from nemesis.pipeline.corpora.chain import Judged, Link, Row, unknown
 from nemesis.pipeline.corpora.encoding import columns_of, ints, operations_of
-from nemesis.pipeline.corpora.known import Known, Reasons
-from nemesis.pipeline.corpora.log_numbers import LogNumbers, LogRows
+from nemesis.pipeline.corpora.log_numbers import Known, LogNumbers, LogRows, Reasons
 from nemesis.verdict import Verdict
 
 RECORDS_MAX = 50_000_000

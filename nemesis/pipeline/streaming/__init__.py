@@ -14,14 +14,3 @@ from __future__ import annotations
 from nemesis.pipeline.streaming.finality import Told, final
 from nemesis.pipeline.streaming.follow import Follower, check_can_follow, following
 from nemesis.pipeline.streaming.growth import FollowError, Growth, TooLongError
-
-__all__ = [
-    "FollowError",
-    "Follower",
-    "Growth",
-    "Told",
-    "TooLongError",
-    "check_can_follow",
-    "final",
-    "following",
-]

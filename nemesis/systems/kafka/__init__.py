@@ -1,4 +1,4 @@
-"""Apache Kafka: ``jars`` (the broker itself, as Maven resolves ``pom.xml``) -> ``settings`` (a broker's properties) ->
+"""Apache Kafka: ``jars`` (the broker itself, as Maven resolves ``pom.xml``) ->
 ``metadata`` (who leads, asked of one broker in Kafka's protocol) -> ``logs`` (what a broker has on its disk) ->
 ``client`` (appends and polls by Kafka's own client library) -> ``system`` (brokers that are controllers as well).
 """

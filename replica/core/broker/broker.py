@@ -9,7 +9,7 @@ Source: Kafka ``BrokerServer``, ``ReplicaManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from replica.core.broker.fetchers import Fetchers
 from replica.core.broker.hosting import Hosting, OfflinePartition
@@ -19,7 +19,7 @@ from replica.core.broker.serving import FetchServer
 from replica.core.config import BrokerConfig, BrokerIdentity, ReplicaConfig
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Halt, Reply, StoreHighWatermarks
-from replica.core.events import BatchFound, Flushed, LogDamaged, LogDirectoryFailed, LogStartMoved, ProducersScanned
+from replica.core.events import LogDamaged, LogDirectoryFailed
 from replica.core.log.producing import has_valid_acks
 from replica.core.log.recovered import RecoveredLog
 from replica.core.messages import (
@@ -30,7 +30,6 @@ from replica.core.messages import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     BrokerRequest,
-    FetchRequest,
     LogRequest,
     OfflineReplica,
     PeerRequest,
@@ -45,6 +44,9 @@ from replica.core.rules import Rules
 from replica.deadlines import Deadlines
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, CallId, CorrelationId, Offset, ReplicaId, TopicPartition
+
+TICKED_AT_ONCE = 128
+"""How many partitions that are due are called in one step: a thousand can be at the same millisecond."""
 
 
 class Broker:
@@ -87,18 +89,16 @@ class Broker:
         self.offline: Mapping[TopicPartition, OfflinePartition] = self._hosting.offline
         """Those that it would host if their logs were not damaged."""
         self._proposals = Proposals(config=config, incarnation_id=identity.incarnation_id, partitions=self.partitions)
-        self._server = FetchServer(
-            cluster_id=config.cluster_id,
-            registered=self._registered,
-            config=config.broker,
+        self.server = self._new_server(config, session_fetches)
+        """Who takes the fetches of others."""
+        self.fetchers = Fetchers(
+            config=config,
             partitions=self.partitions,
-            why_not_hosted=self._why_not_hosted,
-            last_fetches=session_fetches,
-            on_change=self._note_change,
+            is_waited_at=self.server.is_waited_at,
+            send=send,
+            on_told=self._note_told,
         )
-        self._fetchers = Fetchers(
-            config=config, partitions=self.partitions, is_waited_at=self._server.is_waited_at, send=send
-        )
+        """Who takes the answers of leaders."""
         self.has_news = False
         """Whether something has happened that it has not settled yet."""
         self._asked_controller: dict[CorrelationId, BrokerRequest] = {}
@@ -110,6 +110,18 @@ class Broker:
         """When it is to settle at the latest; absent while only an event can change anything."""
         self._checkpoint_at_ms = 0
         self._checkpointed: Mapping[TopicPartition, Offset] = {}
+
+    def _new_server(self, config: ReplicaConfig, session_fetches: dict[ReplicaId, SessionFetch]) -> FetchServer:
+        return FetchServer(
+            config=config,
+            registered=self._registered,
+            partitions=self.partitions,
+            why_not_hosted=self._why_not_hosted,
+            last_fetches=session_fetches,
+            on_change=self._note_change,
+            on_parked=self._note_deadline,
+            emit=self._emit,
+        )
 
     @property
     def failed_directories(self) -> Mapping[str, str]:
@@ -134,21 +146,15 @@ class Broker:
 
     def partition_for(self, call_id: CallId, request: LogRequest) -> Partition | None:
         """Find the partition that is to take a request now; None where none is here, which is answered."""
-        partition = self._touch(request.topic_partition)
+        partition = self.touch(request.topic_partition)
         if partition is None:
             self._emit(Reply(call_id=call_id, response=refusal(request, self._why_not_served(request))))
         return partition
 
-    def _touch(self, topic_partition: TopicPartition) -> Partition | None:
+    def touch(self, topic_partition: TopicPartition) -> Partition | None:
         """Find a partition to which something is about to happen; None where none of that name is here."""
         self._note_change(topic_partition)
         return self.partitions.get(topic_partition)
-
-    def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
-        """Answer or park a fetch of partitions: most change nothing else."""
-        for effect in self._server.on_fetch(call_id, request, now_ms):
-            self._emit(effect)
-        self.deadline_ms = earliest(self.deadline_ms, self._server.deadline_ms)
 
     def _note_change(self, topic_partition: TopicPartition) -> None:
         """Have all who may be concerned look at a partition, if it is here."""
@@ -156,34 +162,36 @@ class Broker:
             self.has_news = True
             self._touched.add(topic_partition)
 
-    def on_response(self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int) -> None:
-        """Take the answer to something that this broker has asked."""
-        self.has_news = True
-        if self._fetchers.owns(correlation_id):
-            leader_id, told = self._fetchers.on_response(correlation_id, response, now_ms)
-            self._leaders.add(leader_id)
-            self._touched |= told
-        elif self._asked_controller.pop(correlation_id, None) is not None:
-            match response:
-                case BrokerRegistrationResponse():
-                    self.lifecycle.on_registered(response, now_ms)
-                case BrokerHeartbeatResponse():
-                    self.lifecycle.on_heartbeat(response, now_ms)
-                    if self.lifecycle.may_shut_down:
-                        self._checkpoint_at_ms = now_ms  # This may be the last chance.
-                case AlterPartitionResponse():
-                    self._touched.update(self._proposals.on_response(response, now_ms))
-                case _:
-                    raise AssertionError(f"{type(response).__name__} is no answer of a controller")
+    def _note_deadline(self, deadline_ms: int) -> None:
+        """Have this broker settle at that time, at the latest."""
+        self.deadline_ms = earliest(self.deadline_ms, deadline_ms)
 
-    def on_send_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
-        """Try again later what may not have got through."""
+    def _note_told(self, leader_id: ReplicaId, told: Iterable[TopicPartition]) -> None:
+        """Have all who may be concerned look at what a leader has answered, or not answered."""
         self.has_news = True
-        if self._fetchers.owns(correlation_id):
-            leader_id, told = self._fetchers.on_failed(correlation_id, now_ms)
-            self._leaders.add(leader_id)
-            self._touched |= told
+        self._leaders.add(leader_id)
+        self._touched.update(told)
+
+    def on_response(self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int) -> None:
+        """Take what the controller has answered."""
+        self.has_news = True
+        if self._asked_controller.pop(correlation_id, None) is None:
             return
+        match response:
+            case BrokerRegistrationResponse():
+                self.lifecycle.on_registered(response, now_ms)
+            case BrokerHeartbeatResponse():
+                self.lifecycle.on_heartbeat(response, now_ms)
+                if self.lifecycle.may_shut_down:
+                    self._checkpoint_at_ms = now_ms  # This may be the last chance.
+            case AlterPartitionResponse():
+                self._touched.update(self._proposals.on_response(response, now_ms))
+            case _:
+                raise AssertionError(f"{type(response).__name__} is no answer of a controller")
+
+    def on_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
+        """Try again later what may not have got through to the controller."""
+        self.has_news = True
         match self._asked_controller.pop(correlation_id, None):
             case AlterPartitionRequest():
                 self._touched.update(self._proposals.on_response(None, now_ms))
@@ -191,21 +199,6 @@ class Broker:
                 self.lifecycle.on_failed(now_ms)
             case None:
                 pass
-
-    def on_storage(self, event: Flushed | BatchFound | ProducersScanned | LogStartMoved, now_ms: int) -> None:
-        """Hand what storage reports of a log to its partition, unless that is gone."""
-        partition = self._touch(event.topic_partition)
-        if partition is None:
-            return
-        match event:
-            case Flushed(end_offset=end_offset):
-                partition.on_flushed(end_offset, now_ms)
-            case BatchFound(offset=offset, base_offset=base_offset):
-                partition.on_batch_found(offset, base_offset)
-            case ProducersScanned(producers=producers):
-                partition.on_producers_scanned(producers)
-            case LogStartMoved(log_start_offset=log_start_offset):
-                partition.on_log_start_moved(log_start_offset)
 
     def on_log_damaged(self, event: LogDamaged, now_ms: int) -> None:
         """Give up the partition whose log is damaged, answer who waits for it, and tell the controller soon."""
@@ -231,7 +224,7 @@ class Broker:
         self.has_news = True
         self.config = config
         self.lifecycle.configure(config, now_ms)
-        self._fetchers.config = config
+        self.fetchers.config = config
         self._hosting.configure(config, now_ms)
         self._touched.update(self.partitions)
         checkpoint_at_ms = now_ms + config.replica_high_watermark_checkpoint_interval_ms
@@ -258,19 +251,22 @@ class Broker:
         self._take_image(metadata.image)
         self._tell_some(metadata.applied_offset, now_ms)
         self._tick(now_ms)
-        self._wake_fetches()
+        if self._touched:
+            touched, self._touched = sorted(self._touched), set()
+            self.server.complete(touched)
+            self._have_asked(touched)
         if self.broker_epoch is not None and self._leaders:
             leaders, self._leaders = sorted(self._leaders), set()
             for leader_id in leaders:
-                self._fetchers.pump(leader_id, self.broker_epoch, now_ms)
+                self.fetchers.pump(leader_id, self.broker_epoch, now_ms)
         if controller_id is not None:
             self._ask_controller(controller_id, min(self._told_offset, flushed_end_offset), now_ms)
         if self.lifecycle.refusal is not None:
             self._emit(Halt(reason=self.lifecycle.refusal))
         self.deadline_ms = earliest(
             self._deadlines.earliest_ms,
-            self._fetchers.deadline_ms,
-            self._server.deadline_ms,
+            self.fetchers.deadline_ms,
+            self.server.deadline_ms,
             self._checkpoint_at_ms if self.partitions else None,
             now_ms if self._hosting.has_more else None,
             None if controller_id is None else self.lifecycle.deadline_ms,
@@ -304,7 +300,7 @@ class Broker:
         if partition is None:
             self._deadlines.set(topic_partition, None)
         leader_id = None if partition is None or partition.is_leader else partition.leader_id
-        former_id = self._fetchers.follow(topic_partition, leader_id)
+        former_id = self.fetchers.follow(topic_partition, leader_id)
         if former_id is not None:
             # 1. A fetch from this leader waits for a flush of this partition. 2. The partition leaves it. 3. The
             # flush ends, and wakes the new leader only. So the former one is looked at now, and waits for others.
@@ -312,12 +308,11 @@ class Broker:
         self._touched.add(topic_partition)
 
     def _tick(self, now_ms: int) -> None:
-        for topic_partition in self._deadlines.take_due(now_ms):
+        for topic_partition in self._deadlines.take_due(now_ms, at_most=TICKED_AT_ONCE):
             self.partitions[topic_partition].tick(now_ms)
             self._touched.add(topic_partition)
-        self._leaders |= self._fetchers.take_due(now_ms)
-        for effect in self._server.expire(now_ms):
-            self._emit(effect)
+        self._leaders |= self.fetchers.take_due(now_ms)
+        self.server.expire(now_ms)
         if now_ms >= self._checkpoint_at_ms:
             self._checkpoint_at_ms = now_ms + self.config.replica_high_watermark_checkpoint_interval_ms
             self._checkpoint()
@@ -328,18 +323,13 @@ class Broker:
             self._checkpointed = high_watermarks
             self._emit(StoreHighWatermarks(offsets=high_watermarks))
 
-    def _wake_fetches(self) -> None:
-        """Let what was touched be seen by those who wait for it. Looking changes no partition."""
-        if not self._touched:
-            return
-        touched, self._touched = sorted(self._touched), set()
-        for effect in self._server.complete(touched):
-            self._emit(effect)
+    def _have_asked(self, touched: Iterable[TopicPartition]) -> None:
+        """Have others asked what partitions that have changed want of them."""
         for topic_partition in touched:
             partition = self.partitions.get(topic_partition)
             self._deadlines.set(topic_partition, None if partition is None else partition.deadline_ms)
             self._proposals.note(topic_partition)
-            leader_id = self._fetchers.note(topic_partition)
+            leader_id = self.fetchers.note(topic_partition)
             if leader_id is not None:
                 self._leaders.add(leader_id)
 

@@ -86,7 +86,10 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Fetchers:
-    """Every request that is out to a leader. ``is_waited_at`` tells where a consumer waits."""
+    """Every request that is out to a leader. ``is_waited_at`` tells where a consumer waits.
+
+    ``on_told`` hears of each that is over: who was asked, and which partitions were told something.
+    """
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class Fetchers:
         partitions: Mapping[TopicPartition, Partition],
         is_waited_at: Callable[[TopicPartition], bool],
         send: Send,
+        on_told: Callable[[ReplicaId, Iterable[TopicPartition]], None],
     ) -> None:
         self._broker_id = config.replica_id
         self._directory_id = config.directory_id
@@ -103,6 +107,7 @@ class Fetchers:
         self._partitions = partitions
         self._is_waited_at = is_waited_at
         self._send = send
+        self._on_told = on_told
         self._leader_of: dict[TopicPartition, ReplicaId] = {}
         self._followed: dict[ReplicaId, Followed] = {}
         self._questions: dict[CorrelationId, Question] = {}
@@ -255,10 +260,8 @@ class Fetchers:
         """Whether this is the id of something that is out to a leader."""
         return correlation_id in self._questions
 
-    def on_response(
-        self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int
-    ) -> tuple[ReplicaId, set[TopicPartition]]:
-        """Hand an answer to the partitions that it is about; name who has answered, and them."""
+    def on_response(self, correlation_id: CorrelationId, response: PeerResponse, now_ms: int) -> None:
+        """Hand an answer to the partitions that it is about."""
         question = self._take(correlation_id)
         told: set[TopicPartition] = set()
         match question.asked, response:
@@ -270,22 +273,22 @@ class Fetchers:
                     if self._is_here(wanted) and isinstance(wanted.asked, FetchPartition):
                         wanted.asker.on_fetched(wanted.asked, answer, now_ms)
                     told.add(answer.topic_partition)
-                return question.leader_id, told
             case Session() as session, FetchResponse(error=error) if error in _SESSION_IS_OVER:
                 self._end(question.leader_id, session)
-                return question.leader_id, told
             case Wanted(asked=ListOffsetsRequest() as asked) as wanted, ListOffsetsResponse():
                 if self._is_here(wanted):
                     wanted.asker.on_leader_offset(asked, response, now_ms)
-                return question.leader_id, {asked.topic_partition}
+                told.add(asked.topic_partition)
             case _:
-                return self._give_up(question, now_ms)
+                told |= self._give_up(question, now_ms)
+        self._on_told(question.leader_id, told)
 
-    def on_failed(self, correlation_id: CorrelationId, now_ms: int) -> tuple[ReplicaId, set[TopicPartition]]:
-        """Let the partitions ask again later; name who has not answered, and them."""
-        return self._give_up(self._take(correlation_id), now_ms)
+    def on_failed(self, correlation_id: CorrelationId, now_ms: int) -> None:
+        """Let the partitions ask again later."""
+        question = self._take(correlation_id)
+        self._on_told(question.leader_id, self._give_up(question, now_ms))
 
-    def _give_up(self, question: Question, now_ms: int) -> tuple[ReplicaId, set[TopicPartition]]:
+    def _give_up(self, question: Question, now_ms: int) -> set[TopicPartition]:
         """Let all that this was about ask again later. Whether the leader knows the session still, nobody can say."""
         asked = question.asked
         waiting = tuple(asked.wanted.values()) if isinstance(asked, Session) else (asked,)
@@ -294,7 +297,7 @@ class Fetchers:
         for wanted in waiting:
             if self._is_here(wanted):
                 wanted.asker.on_ask_failed(wanted.asked, now_ms)
-        return question.leader_id, {wanted.asked.topic_partition for wanted in waiting}
+        return {wanted.asked.topic_partition for wanted in waiting}
 
     def _end(self, leader_id: ReplicaId, session: Session) -> None:
         followed = self._followed[leader_id]

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from replica.bounds import BROKERS_MAX
 from replica.core.broker.fetch_sessions import FetchSession, FetchSessions, ParkedSession
-from replica.core.config import BrokerConfig
+from replica.core.config import ReplicaConfig
 from replica.core.earliest import earliest
 from replica.core.effects import Effect, Reply
 from replica.core.log.serving import Read, answer_fetch, is_answerable
@@ -60,26 +60,33 @@ class _Waiting:
 
 
 class FetchServer:
-    """The fetches that wait, each for all the partitions that it names."""
+    """The fetches that wait, each for all the partitions that it names.
+
+    ``on_change`` is told of partitions that a fetch has changed, ``on_parked`` of the time when one is to be answered
+    at the latest, and ``emit`` takes the answers.
+    """
 
     def __init__(
         self,
         *,
-        cluster_id: str,
+        config: ReplicaConfig,
         registered: Callable[[ReplicaId], BrokerRegistration | None],
-        config: BrokerConfig,
         partitions: Mapping[TopicPartition, Partition],
         why_not_hosted: Callable[[TopicPartition], ErrorCode],
         last_fetches: MutableMapping[ReplicaId, SessionFetch],
         on_change: Callable[[TopicPartition], None],
+        on_parked: Callable[[int], None],
+        emit: Callable[[Effect], None],
     ) -> None:
-        self._cluster_id = cluster_id
+        self._cluster_id = config.cluster_id
         self._registered = registered
         self._why_not_hosted = why_not_hosted
-        self._config = config
+        self._config = config.broker
         self._partitions = partitions
         self._on_change = on_change
-        self._parked: Purgatory[ParkedFetch] = Purgatory(config.parked_fetches_max)
+        self._on_parked = on_parked
+        self._emit = emit
+        self._parked: Purgatory[ParkedFetch] = Purgatory(config.broker.parked_fetches_max)
         self._waiting_at: dict[TopicPartition, _Waiting] = {}
         self._sessions = FetchSessions(self._look_at, last_fetches)
         self._parked_sessions: Purgatory[ParkedSession] = Purgatory(BROKERS_MAX)
@@ -96,39 +103,27 @@ class FetchServer:
             return False
         return bool(waiting.alike) or any(parked.request.replica_id is None for parked, _ in waiting.others.values())
 
-    def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> list[Effect]:
-        """Take a fetch; return its answer, or nothing if it is parked."""
+    def on_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
+        """Answer a fetch, or park it. One of its session that still waits is of a follower that has given it up."""
         error = self._error(request)
         if error is not None:
-            return [_refused(call_id, error)]
-        if request.session_id is not None:
-            return self._go_on(call_id, request, now_ms)
-        reads = [self._fetch(part, request, now_ms) for part in request.partitions]
-        max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
-        if max_wait_ms <= 0 or self._parked.is_full or is_answerable(request, reads):
-            return [self._answer(call_id, request, reads)]
-        ready = {part.topic_partition: read.bytes for part, read in zip(request.partitions, reads, strict=True)}
-        parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
-        self._parked.add(parked)
-        for part in request.partitions:
-            self._waiting_at.setdefault(part.topic_partition, _Waiting()).of(request)[call_id] = parked, part
-            self._on_change(part.topic_partition)  # A follower asks its leader for more once a consumer waits here.
-        return []
-
-    def _go_on(self, call_id: CallId, request: FetchRequest, now_ms: int) -> list[Effect]:
-        """Take a fetch of a session. One before it that still waits is of a follower that has given it up."""
+            self._refuse(call_id, error)
+            return
+        if request.session_id is None:
+            self._on_lone_fetch(call_id, request, now_ms)
+            return
         session = self._sessions.on_fetch(request, now_ms)
         if isinstance(session, ErrorCode):
-            return [_refused(call_id, session)]
-        effects: list[Effect] = []
-        if session.parked is not None:
-            before = self._parked_sessions.take(session.parked.call_id)
-            effects.append(Reply(call_id=before.call_id, response=FetchResponse()))
-            session.parked = None
+            self._refuse(call_id, session)
+            return
+        before = None if session.parked is None else self._parked_sessions.take(session.parked.call_id)
+        session.parked = None
         fetched: dict[TopicPartition, Read] = {}
         for part in request.partitions:
             fetched[part.topic_partition] = self._fetch(part, request, now_ms)
             self._sessions.want(session, part)
+        if before is not None:
+            self._emit(Reply(call_id=before.call_id, response=FetchResponse()))
         reads = self._sessions.read(session, request, fetched)
         max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
         if reads is None and max_wait_ms > 0:
@@ -136,20 +131,36 @@ class FetchServer:
                 call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, session=session
             )
             self._parked_sessions.add(session.parked)
-            return effects
+            self._on_parked(session.parked.deadline_ms)
+            return
         if reads is None:
             reads = self._sessions.read_marked(session)
-        return [*effects, self._answer_session(session, call_id, request, reads)]
+        self._answer_session(session, call_id, request, reads)
+
+    def _on_lone_fetch(self, call_id: CallId, request: FetchRequest, now_ms: int) -> None:
+        """Take a fetch of no session, as consumers send it."""
+        reads = [self._fetch(part, request, now_ms) for part in request.partitions]
+        max_wait_ms = min(request.max_wait_ms, self._config.fetch_wait_max_ms)
+        if max_wait_ms <= 0 or self._parked.is_full or is_answerable(request, reads):
+            self._answer(call_id, request, reads)
+            return
+        ready = {part.topic_partition: read.bytes for part, read in zip(request.partitions, reads, strict=True)}
+        parked = ParkedFetch(call_id=call_id, deadline_ms=now_ms + max_wait_ms, request=request, bytes_ready=ready)
+        self._parked.add(parked)
+        self._on_parked(parked.deadline_ms)
+        for part in request.partitions:
+            self._waiting_at.setdefault(part.topic_partition, _Waiting()).of(request)[call_id] = parked, part
+            self._on_change(part.topic_partition)  # A follower asks its leader for more once a consumer waits here.
 
     def _answer_session(
         self, session: FetchSession, call_id: CallId, request: FetchRequest, reads: Mapping[TopicPartition, Read]
-    ) -> Effect:
+    ) -> None:
         self._sessions.on_told(session, reads)
-        return self._answer(call_id, request, tuple(reads.values()))
+        self._answer(call_id, request, tuple(reads.values()))
 
-    def _answer_parked(self, parked: ParkedSession) -> Effect:
+    def _answer_parked(self, parked: ParkedSession) -> None:
         reads = self._sessions.read_marked(parked.session)
-        return self._answer_session(parked.session, parked.call_id, parked.request, reads)
+        self._answer_session(parked.session, parked.call_id, parked.request, reads)
 
     def _error(self, request: FetchRequest) -> ErrorCode | None:
         """Refuse what is malformed as a whole."""
@@ -196,7 +207,7 @@ class FetchServer:
 
     # --- what wakes a parked fetch ----------------------------------------------------------------------------------
 
-    def complete(self, touched: Iterable[TopicPartition]) -> list[Effect]:
+    def complete(self, touched: Iterable[TopicPartition]) -> None:
         """Answer the parked fetches that have something to wait for no more, after these partitions have changed."""
         woken: dict[CallId, ParkedFetch] = {}
         sessions: dict[ReplicaId, FetchSession] = {}
@@ -213,25 +224,23 @@ class FetchServer:
                 parked.bytes_ready[topic_partition] = read.bytes
                 if read.is_final or (more and sum(parked.bytes_ready.values()) >= parked.request.min_bytes):
                     woken[call_id] = parked
-        effects: list[Effect] = []
         for call_id in sorted(woken):
             request = woken[call_id].request
             reads = self._look(request)
             if is_answerable(request, reads):
                 self._release(woken[call_id])
-                effects.append(self._answer(call_id, request, reads))
+                self._answer(call_id, request, reads)
         for _, session in sorted(sessions.items()):
             assert session.parked is not None, session
-            effects.append(self._answer_parked(self._parked_sessions.take(session.parked.call_id)))
-        return effects
+            self._answer_parked(self._parked_sessions.take(session.parked.call_id))
 
-    def expire(self, now_ms: int) -> list[Effect]:
+    def expire(self, now_ms: int) -> None:
         """Answer the parked fetches whose time is up, with what there is."""
-        effects: list[Effect] = []
         for parked in self._parked.take_expired(now_ms):
             self._forget(parked)
-            effects.append(self._answer(parked.call_id, parked.request, self._look(parked.request)))
-        return effects + [self._answer_parked(parked) for parked in self._parked_sessions.take_expired(now_ms)]
+            self._answer(parked.call_id, parked.request, self._look(parked.request))
+        for of_session in self._parked_sessions.take_expired(now_ms):
+            self._answer_parked(of_session)
 
     def _look(self, request: FetchRequest) -> list[Read]:
         return [self._look_at(part, request) for part in request.partitions]
@@ -262,9 +271,8 @@ class FetchServer:
 
     # --- the answer -------------------------------------------------------------------------------------------------
 
-    def _answer(self, call_id: CallId, request: FetchRequest, reads: Sequence[Read]) -> Effect:
-        return answer_fetch(call_id, request, reads, max_bytes=self._config.fetch_max_bytes)
+    def _answer(self, call_id: CallId, request: FetchRequest, reads: Sequence[Read]) -> None:
+        self._emit(answer_fetch(call_id, request, reads, max_bytes=self._config.fetch_max_bytes))
 
-
-def _refused(call_id: CallId, error: ErrorCode) -> Effect:
-    return Reply(call_id=call_id, response=FetchResponse(error=error))
+    def _refuse(self, call_id: CallId, error: ErrorCode) -> None:
+        self._emit(Reply(call_id=call_id, response=FetchResponse(error=error)))

@@ -213,7 +213,7 @@ class BrokerBench:
     def fetch(self, call_id: int, request: m.FetchRequest) -> None:
         """Let somebody fetch."""
         self.effects.clear()
-        self.broker.on_fetch(CallId(call_id), request, self.now_ms)
+        self.broker.server.on_fetch(CallId(call_id), request, self.now_ms)
         self.settle()
 
     def ask(self, call_id: int, request: m.LogRequest) -> None:
@@ -245,7 +245,9 @@ class BrokerBench:
         """Finish the flush of a log up to its end."""
         self.effects.clear()
         end_offset = self.broker.partitions[name].log.log_end_offset
-        self.broker.on_storage(ev.Flushed(topic_partition=name, end_offset=end_offset), self.now_ms)
+        partition = self.broker.touch(name)
+        assert partition is not None, name
+        partition.on_flushed(end_offset, self.now_ms)
         self.settle()
 
     def answer(self, kind: type[R], response: m.PeerResponse | None) -> R:
@@ -253,10 +255,11 @@ class BrokerBench:
         self.effects.clear()
         sent = next(sent for sent in self.sent if isinstance(sent.request, kind))
         self.sent.remove(sent)
+        asker = self.broker.fetchers if self.broker.fetchers.owns(sent.correlation_id) else self.broker
         if response is None:
-            self.broker.on_send_failed(sent.correlation_id, self.now_ms)
+            asker.on_failed(sent.correlation_id, self.now_ms)
         else:
-            self.broker.on_response(sent.correlation_id, response, self.now_ms)
+            asker.on_response(sent.correlation_id, response, self.now_ms)
         assert self.broker.has_news, "nobody would let it do what follows"
         self.settle()
         assert isinstance(sent.request, kind), sent

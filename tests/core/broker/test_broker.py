@@ -16,7 +16,8 @@ from tests.core.broker.bench import CONFIG, CONTROLLER, BrokerBench, registered,
 A = topic_partition("topic")
 
 
-def a_leader() -> BrokerBench:
+@pytest.fixture
+def bench() -> BrokerBench:
     """A broker that leads a partition alone, and that its controller has let in."""
     bench = BrokerBench()
     bench.controller_id = CONTROLLER
@@ -77,9 +78,8 @@ def test_order_of_a_write_s_first_checks(name: str, acks: int, error: ErrorCode)
     assert (reply.response.error, reply.response.not_appended) == (error, True)
 
 
-def test_high_watermarks_are_stored_at_an_interval() -> None:
+def test_high_watermarks_are_stored_at_an_interval(bench: BrokerBench) -> None:
     """What was committed is stored when the interval is over, and only if it is something new."""
-    bench = a_leader()
     bench.elapse(CONFIG.replica_high_watermark_checkpoint_interval_ms)
     bench.produce(A)
     bench.flush(A)
@@ -90,9 +90,8 @@ def test_high_watermarks_are_stored_at_an_interval() -> None:
     assert stored(bench) == []
 
 
-def test_checkpoint_hw_on_shutdown() -> None:
+def test_checkpoint_hw_on_shutdown(bench: BrokerBench) -> None:
     """A broker that may leave has stored its high watermarks, as they are then."""
-    bench = a_leader()
     bench.elapse(CONFIG.replica_high_watermark_checkpoint_interval_ms)
     bench.produce(A)
     bench.flush(A)
@@ -108,9 +107,8 @@ def test_checkpoint_hw_on_shutdown() -> None:
     assert stored(bench) == [2]
 
 
-def test_broker_that_was_replaced_halts() -> None:
+def test_broker_that_was_replaced_halts(bench: BrokerBench) -> None:
     """Two processes under one id: the one that the controller no longer knows stops."""
-    bench = a_leader()
     bench.elapse(CONFIG.broker_heartbeat_interval_ms)
     bench.answer(m.BrokerHeartbeatRequest, m.BrokerHeartbeatResponse(error=ErrorCode.STALE_BROKER_EPOCH))
     (halt,) = bench.made(fx.Halt)
@@ -136,10 +134,9 @@ def test_broker_asks_nobody_without_a_controller() -> None:
     ],
 )
 def test_an_interval_that_is_made_shorter_counts_from_now(
-    setting: str, done: Callable[[BrokerBench], list[object]]
+    bench: BrokerBench, setting: str, done: Callable[[BrokerBench], list[object]]
 ) -> None:
     """What was due much later is due when the new interval is over, and not before."""
-    bench = a_leader()
     bench.produce(A)
     bench.flush(A)
     bench.broker.configure(replace(CONFIG, **{setting: 100}), bench.now_ms)  # type: ignore[arg-type] # all are numbers
@@ -149,9 +146,8 @@ def test_an_interval_that_is_made_shorter_counts_from_now(
     assert done(bench)
 
 
-def test_a_partition_that_comes_later_goes_by_what_was_told_before() -> None:
+def test_a_partition_that_comes_later_goes_by_what_was_told_before(bench: BrokerBench) -> None:
     """As those do that are there already."""
-    bench = a_leader()
     told = replace(CONFIG, replica_lag_time_max_ms=700, producer_id_expiration_ms=800)
     bench.broker.configure(told, bench.now_ms)
     bench.decide(*topic("later", 8, registration(1, leader=1)))

@@ -266,7 +266,7 @@ def test_idle_partitions_cost_the_leader_nothing() -> None:
     names = sorted(bench.broker.partitions)
     fetch(bench, 0, *(wants(name, 0) for name in names))
     looked = LookedAt(bench.broker.partitions)
-    bench.broker._server._partitions = looked
+    bench.broker.server._partitions = looked
     append(bench, names[7])
     fetch(bench, 1, wants(names[7], 1))
     assert set(looked.names) == {names[7]}
@@ -383,7 +383,7 @@ def test_idle_partitions_cost_the_follower_nothing() -> None:
     bench.decide(*registered(1), *registered(2), *topic("topic", 7, *(registration(2, 1, leader=2) for _ in range(30))))
     names = sorted(bench.broker.partitions)
     looked = LookedAt(bench.broker.partitions)
-    bench.broker._fetchers._partitions = looked
+    bench.broker.fetchers._partitions = looked
     answer(bench, fetched(names[7], records=RECORD))
     bench.flush(names[7])
     assert asked(bench)[1:] == (1, ["topic-7"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from replica.core import effects as fx
-from replica.core import events as ev
 from replica.core import messages as m
+from replica.core.broker.broker import TICKED_AT_ONCE
 from replica.core.broker.hosting import TOLD_AT_ONCE
 from replica.core.partition.roles import Follower, Leader
 from replica.errors import ErrorCode
@@ -64,6 +64,27 @@ def test_many_partitions_are_told_in_pieces() -> None:
     bench.elapse(CONFIG.controller_retry_backoff_ms)
     ((_, heartbeat),) = bench.out(m.BrokerHeartbeatRequest)
     assert heartbeat.metadata_offset == bench.metadata.applied_offset
+
+
+def test_partitions_that_are_due_are_called_in_pieces() -> None:
+    """Of many that are due at once a step calls some, and the next go on at once."""
+    bench = BrokerBench()
+    bench.decide(*registered(1), *topic("topic", 7, *[ALONE] * (TICKED_AT_ONCE + 1)))
+    while bench.broker.deadline_ms == bench.now_ms:
+        bench.settle()
+    bench.elapse(CONFIG.replica_lag_time_max_ms)
+    due = [len(due_by_now(bench))]
+    while due[-1]:
+        assert bench.broker.deadline_ms == min(due_by_now(bench))
+        bench.settle()
+        due.append(len(due_by_now(bench)))
+    assert due == [1, 0]
+
+
+def due_by_now(bench: BrokerBench) -> list[int]:
+    """When those partitions were due that still are."""
+    deadlines = [partition.deadline_ms for partition in bench.broker.partitions.values()]
+    return [deadline_ms for deadline_ms in deadlines if deadline_ms is not None and deadline_ms <= bench.now_ms]
 
 
 def test_a_partition_that_waits_to_be_told_is_told_the_newest() -> None:
@@ -175,7 +196,7 @@ def test_late_word_of_a_dropped_log_is_ignored() -> None:
     bench.now_ms += CONFIG.log_retention_check_interval_ms
     bench.decide(removed(7))
     assert dict(bench.broker.partitions) == {}
-    bench.broker.on_storage(ev.Flushed(topic_partition=A, end_offset=Offset(1)), bench.now_ms)
+    assert bench.broker.touch(A) is None
     bench.elapse(1)
     assert bench.effects == []
 

@@ -32,7 +32,8 @@ def a_lifecycle(log_flush: LogFlush = LogFlush.FSYNC) -> Lifecycle:
     return Lifecycle(config=config, identity=identity, metadata_end_offset=Offset(17))
 
 
-def registered() -> Lifecycle:
+@pytest.fixture
+def lifecycle() -> Lifecycle:
     lifecycle = a_lifecycle()
     assert lifecycle.next_request(NOW_MS, Offset(0)) is not None
     lifecycle.on_registered(m.BrokerRegistrationResponse(error=ErrorCode.NONE, broker_epoch=BrokerEpoch(7)), NOW_MS)
@@ -107,10 +108,8 @@ def test_a_lost_registration_is_repeated() -> None:
     assert lifecycle.next_request(NOW_MS + 5100, Offset(0)) == first
 
 
-def test_heartbeats_carry_the_epoch_and_the_applied_offset() -> None:
+def test_heartbeats_carry_the_epoch_and_the_applied_offset(lifecycle: Lifecycle) -> None:
     """A registered broker tells how far it has applied the metadata log."""
-    lifecycle = registered()
-
     assert lifecycle.next_request(NOW_MS + 100, Offset(42)) == m.BrokerHeartbeatRequest(
         broker_id=ReplicaId(1),
         broker_epoch=BrokerEpoch(7),
@@ -120,9 +119,8 @@ def test_heartbeats_carry_the_epoch_and_the_applied_offset() -> None:
     )
 
 
-def test_clocks_are_compared_with_every_heartbeat() -> None:
+def test_clocks_are_compared_with_every_heartbeat(lifecycle: Lifecycle) -> None:
     """A broker tells what its own clock shows and goes by what the controller makes of all of them."""
-    lifecycle = registered()
     lifecycle.clock.on_read(500_000, NOW_MS)
 
     asked = lifecycle.next_request(NOW_MS + 100, Offset(42))
@@ -133,9 +131,8 @@ def test_clocks_are_compared_with_every_heartbeat() -> None:
 
 
 @pytest.mark.parametrize(("is_fenced", "pause_ms"), [(True, 100), (False, 2000)])
-def test_a_fenced_broker_asks_more_often(is_fenced: bool, pause_ms: int) -> None:
+def test_a_fenced_broker_asks_more_often(lifecycle: Lifecycle, is_fenced: bool, pause_ms: int) -> None:
     """Who waits to be let in asks after each pause; who is in, at the interval of heartbeats."""
-    lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
     lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=is_fenced), NOW_MS + 200)
 
@@ -143,9 +140,8 @@ def test_a_fenced_broker_asks_more_often(is_fenced: bool, pause_ms: int) -> None
     assert lifecycle.deadline_ms == NOW_MS + 200 + pause_ms
 
 
-def test_controlled_shutdown_ends_when_the_controller_says_so() -> None:
+def test_controlled_shutdown_ends_when_the_controller_says_so(lifecycle: Lifecycle) -> None:
     """The wish goes out at once and with every heartbeat; only the controller's word lets the broker leave."""
-    lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
     lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, is_fenced=False), NOW_MS + 200)
     lifecycle.shut_down(NOW_MS + 300)
@@ -162,9 +158,8 @@ def test_controlled_shutdown_ends_when_the_controller_says_so() -> None:
     assert lifecycle.may_shut_down
 
 
-def test_leave_to_go_means_nothing_to_a_broker_that_stays() -> None:
+def test_leave_to_go_means_nothing_to_a_broker_that_stays(lifecycle: Lifecycle) -> None:
     """An answer that lets go a broker which has not asked for it changes nothing."""
-    lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
     lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=ErrorCode.NONE, should_shut_down=True), NOW_MS + 200)
 
@@ -181,9 +176,10 @@ def test_leave_to_go_means_nothing_to_a_broker_that_stays() -> None:
         ),
     ],
 )
-def test_a_broker_whose_registration_is_gone_refuses_to_go_on(error: ErrorCode, refusal: str) -> None:
+def test_a_broker_whose_registration_is_gone_refuses_to_go_on(
+    lifecycle: Lifecycle, error: ErrorCode, refusal: str
+) -> None:
     """Two processes under one id, or none that counts: the one that the controller no longer knows says so."""
-    lifecycle = registered()
     lifecycle.next_request(NOW_MS + 100, Offset(42))
     lifecycle.on_heartbeat(m.BrokerHeartbeatResponse(error=error), NOW_MS + 200)
 

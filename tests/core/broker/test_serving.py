@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from replica.core import effects as fx
-from replica.core import events as ev
 from replica.core import messages as m
 from replica.core.partition import Partition
 from replica.errors import ErrorCode
@@ -49,7 +48,8 @@ class LookedAt(Mapping[TopicPartition, Partition]):
         return len(self._partitions)
 
 
-def a_leader() -> BrokerBench:
+@pytest.fixture
+def bench() -> BrokerBench:
     """A broker that leads three partitions alone."""
     bench = BrokerBench(config=dataclasses.replace(CONFIG, parked_fetches_max=2))
     alone = registration(1, leader=1)
@@ -83,9 +83,8 @@ def errors(bench: BrokerBench) -> list[ErrorCode]:
     return [part.error for part in reply.response.partitions]
 
 
-def test_parked_fetch_is_woken_by_the_partitions_that_it_names() -> None:
+def test_parked_fetch_is_woken_by_the_partitions_that_it_names(bench: BrokerBench) -> None:
     """Records in any of them answer it, records elsewhere do not, and an answered one is not answered again."""
-    bench = a_leader()
     bench.fetch(1, wants(A, B))
     bench.fetch(2, wants(B))
     assert answered(bench) == {}
@@ -102,9 +101,8 @@ def test_parked_fetch_is_woken_by_the_partitions_that_it_names() -> None:
     assert answered(bench) == {}
 
 
-def test_min_bytes_is_a_sum_over_all_partitions() -> None:
+def test_min_bytes_is_a_sum_over_all_partitions(bench: BrokerBench) -> None:
     """A fetch that wants more than one partition has waits until all of them together have it."""
-    bench = a_leader()
     append(bench, A)
     size = bench.broker.partitions[A].log.count_bytes(Offset(0), Offset(1))
     bench.fetch(1, wants(A, B, min_bytes=size + 1))
@@ -113,25 +111,23 @@ def test_min_bytes_is_a_sum_over_all_partitions() -> None:
     assert answered(bench) == {1: ["topic-0", "topic-1"]}
 
 
-def test_a_write_pays_for_its_own_partition_in_a_parked_fetch() -> None:
+def test_a_write_pays_for_its_own_partition_in_a_parked_fetch(bench: BrokerBench) -> None:
     """While a fetch has to wait on, only what has changed is looked at, however many partitions it names."""
-    bench = a_leader()
     bench.fetch(1, wants(A, B, C, min_bytes=10_000))
     looked = LookedAt(bench.broker.partitions)
-    bench.broker._server._partitions = looked
+    bench.broker.server._partitions = looked
     append(bench, A)
     assert answered(bench) == {}
     assert set(looked.names) == {A}
 
 
-def test_consumers_that_wait_are_looked_at_when_they_can_see_something_new() -> None:
+def test_consumers_that_wait_are_looked_at_when_they_can_see_something_new(bench: BrokerBench) -> None:
     """An append that is not committed concerns none of them; its commit concerns each, once."""
-    bench = a_leader()
     for call_id in (1, 2):
         bench.fetch(call_id, wants(A, min_bytes=10_000))
     append(bench, A)
     looked = LookedAt(bench.broker.partitions)
-    bench.broker._server._partitions = looked
+    bench.broker.server._partitions = looked
     bench.produce(A)
     assert looked.names == [A], "what consumers can see of it, for all of them"
     looked.names.clear()
@@ -139,9 +135,8 @@ def test_consumers_that_wait_are_looked_at_when_they_can_see_something_new() -> 
     assert looked.names == [A, A, A], "and then each of the two"
 
 
-def test_consumer_that_waits_hears_of_another_leader_at_once() -> None:
+def test_consumer_that_waits_hears_of_another_leader_at_once(bench: BrokerBench) -> None:
     """Who leads is a part of what it sees, though the records are the same."""
-    bench = a_leader()
     part = replace(wants(A, min_bytes=10_000).partitions[0], current_leader_epoch=Epoch(0))
     bench.fetch(1, replace(wants(A, min_bytes=10_000), partitions=(part,)))
     append(bench, A)
@@ -150,9 +145,8 @@ def test_consumer_that_waits_hears_of_another_leader_at_once() -> None:
     assert errors(bench) == [ErrorCode.FENCED_LEADER_EPOCH]
 
 
-def test_expired_fetch_is_answered_with_what_there_is() -> None:
+def test_expired_fetch_is_answered_with_what_there_is(bench: BrokerBench) -> None:
     """When the time is up, too few records are an answer, and so is none."""
-    bench = a_leader()
     append(bench, A)
     bench.fetch(1, wants(A, B, min_bytes=10_000, max_wait_ms=500))
     bench.fetch(2, wants(C, max_wait_ms=600))
@@ -165,9 +159,8 @@ def test_expired_fetch_is_answered_with_what_there_is() -> None:
     assert answered(bench) == {2: []}
 
 
-def test_fetch_that_does_not_want_to_wait_is_answered_at_once() -> None:
+def test_fetch_that_does_not_want_to_wait_is_answered_at_once(bench: BrokerBench) -> None:
     """Without a time to wait there is nothing to wait for, however much is wanted."""
-    bench = a_leader()
     append(bench, A)
     bench.fetch(1, wants(A, min_bytes=10_000, max_wait_ms=0))
     assert answered(bench) == {1: ["topic-0"]}
@@ -175,17 +168,15 @@ def test_fetch_that_does_not_want_to_wait_is_answered_at_once() -> None:
     assert answered(bench) == {2: []}
 
 
-def test_wait_is_bounded() -> None:
+def test_wait_is_bounded(bench: BrokerBench) -> None:
     """Nobody waits longer than the broker allows, whatever it asks for."""
-    bench = a_leader()
     bench.fetch(1, wants(A, max_wait_ms=1 << 30))
     bench.elapse(CONFIG.fetch_wait_max_ms)
     assert answered(bench) == {1: []}
 
 
-def test_fetch_that_finds_no_room_to_wait_is_answered_at_once() -> None:
+def test_fetch_that_finds_no_room_to_wait_is_answered_at_once(bench: BrokerBench) -> None:
     """Only so many fetches wait; one more gets what there is."""
-    bench = a_leader()
     bench.fetch(1, wants(A))
     bench.fetch(2, wants(A))
     bench.fetch(3, wants(A))
@@ -208,9 +199,8 @@ def test_fetch_that_finds_no_room_to_wait_is_answered_at_once() -> None:
         pytest.param(wants(), ErrorCode.NONE, id="nothing_to_wait_for"),
     ],
 )
-def test_fetch_is_refused_as_a_whole(request_: m.FetchRequest, error: ErrorCode) -> None:
+def test_fetch_is_refused_as_a_whole(bench: BrokerBench, request_: m.FetchRequest, error: ErrorCode) -> None:
     """What nobody sends who follows the protocol is refused at once, and about no partition."""
-    bench = a_leader()
     bench.fetch(1, request_)
     (reply,) = bench.made(fx.Reply)
     assert reply.response == m.FetchResponse(error=error)
@@ -224,25 +214,22 @@ def test_fetch_is_refused_as_a_whole(request_: m.FetchRequest, error: ErrorCode)
         (topic_partition("elsewhere"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_error_of_one_partition_answers_at_once(name: TopicPartition, error: ErrorCode) -> None:
+def test_error_of_one_partition_answers_at_once(bench: BrokerBench, name: TopicPartition, error: ErrorCode) -> None:
     """A partition that is not here keeps the others from waiting; who has it is for the asker to find out."""
-    bench = a_leader()
     bench.decide(*topic("elsewhere", 8, registration(2, leader=2)))
     bench.fetch(1, wants(A, name))
     assert errors(bench) == [ErrorCode.NONE, error]
 
 
-def test_parked_fetch_is_answered_when_a_partition_is_lost() -> None:
+def test_parked_fetch_is_answered_when_a_partition_is_lost(bench: BrokerBench) -> None:
     """A partition that is deleted while a fetch waits for it is an answer."""
-    bench = a_leader()
     bench.fetch(1, wants(A, B))
     bench.decide(removed(7))
     assert errors(bench) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
-def test_parked_fetch_of_a_replica_is_answered_when_its_epoch_is_over() -> None:
+def test_parked_fetch_of_a_replica_is_answered_when_its_epoch_is_over(bench: BrokerBench) -> None:
     """A follower that waits learns of a new epoch at once (Kafka's testFetchWithFencedEpoch)."""
-    bench = a_leader()
     bench.decide(*topic("led", 8, registration(1, 2, leader=1)))
     part = m.FetchPartition(
         topic_partition=topic_partition("led"),
@@ -264,9 +251,8 @@ def test_parked_fetch_of_a_replica_is_answered_when_its_epoch_is_over() -> None:
     assert errors(bench) == [ErrorCode.FENCED_LEADER_EPOCH]
 
 
-def test_new_high_watermark_answers_who_knows_a_lower_one() -> None:
+def test_new_high_watermark_answers_who_knows_a_lower_one(bench: BrokerBench) -> None:
     """A reader that tells what it knows is answered as soon as more is committed, records or not (KIP-1166)."""
-    bench = a_leader()
     bench.produce(A)
     part = m.FetchPartition(topic_partition=A, fetch_offset=Offset(1), high_watermark=Offset(0))
     bench.fetch(1, m.FetchRequest(partitions=(part,), max_wait_ms=10_000))
@@ -300,7 +286,9 @@ def test_parked_fetch_is_answered_when_the_log_is_cut(
         topic_partition=name, error=ErrorCode.NONE, diverging_epoch=EpochEndOffset(Epoch(0), Offset(1))
     )
     bench.answer(m.FetchRequest, m.FetchResponse(partitions=(parted,)))
-    bench.broker.on_storage(ev.BatchFound(topic_partition=name, offset=Offset(1), base_offset=Offset(1)), bench.now_ms)
+    partition = bench.broker.touch(name)
+    assert partition is not None
+    partition.on_batch_found(Offset(1), Offset(1))
     bench.settle()
 
     (reply,) = bench.made(fx.Reply)
@@ -319,9 +307,10 @@ def test_parked_fetch_is_answered_when_the_log_is_cut(
         ({"broker_epoch": None}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_fetch_in_the_name_of_another_acknowledges_nothing(forged: dict[str, Any], error: ErrorCode) -> None:
+def test_a_fetch_in_the_name_of_another_acknowledges_nothing(
+    bench: BrokerBench, forged: dict[str, Any], error: ErrorCode
+) -> None:
     """Who names a follower, and not its cluster, its disk and its registration, is refused: no write is committed."""
-    bench = a_leader()
     bench.decide(*topic("led", 8, registration(1, 2, leader=1)))
     name = topic_partition("led")
     bench.produce(name)

@@ -32,15 +32,15 @@ def described(bench: Bench, kind: ConfigResourceType) -> dict[ConfigResource, Ma
     return {each.resource: each.configs for each in answer.resources}
 
 
-def three_brokers() -> Bench:
+@pytest.fixture
+def bench() -> Bench:
     bench = Bench()
     bench.start(1, 2, 3)
     return bench
 
 
-def test_settings_come_and_go() -> None:
+def test_settings_come_and_go(bench: Bench) -> None:
     """Each is a record, in one form; another controller, with the log or with a snapshot, has the same."""
-    bench = three_brokers()
     assert alter(bench, ONE, log_level=" DEBUG", handover_wait_ms="+007").error is ErrorCode.NONE
     assert bench.records == (
         ResourceConfigRecord(resource=ONE, name="handover_wait_ms", value="7"),
@@ -60,9 +60,8 @@ def test_settings_come_and_go() -> None:
     assert described(bench, ConfigResourceType.BROKER) == {ALL_BROKERS: {"log_level": "error"}}
 
 
-def test_what_is_so_already_is_not_decided_again() -> None:
+def test_what_is_so_already_is_not_decided_again(bench: Bench) -> None:
     """A change whose answer was lost may be asked for again."""
-    bench = three_brokers()
     alter(bench, ONE, log_level="debug")
     assert alter(bench, ONE, log_level="debug", stop_grace_ms=None).error is ErrorCode.NONE
     assert bench.records == ()
@@ -105,10 +104,9 @@ def test_what_is_so_already_is_not_decided_again() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
-    resource: ConfigResource, name: str, value: str | None, message: str
+    bench: Bench, resource: ConfigResource, name: str, value: str | None, message: str
 ) -> None:
     """In one sentence; what was right in the same request is not written either."""
-    bench = three_brokers()
     numbers = {
         "broker_heartbeat_interval_ms": (2000,),
         "broker_session_timeout_ms": (9000,),
@@ -126,9 +124,8 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert bench.committed.configs == {}
 
 
-def test_a_broker_with_settings_of_its_own_is_thought_of() -> None:
+def test_a_broker_with_settings_of_its_own_is_thought_of(bench: Bench) -> None:
     """What is set of all may contradict what one broker has: then it is refused, and names that broker."""
-    bench = three_brokers()
     assert alter(bench, ALL_BROKERS, broker_session_timeout_ms="20000").error is ErrorCode.NONE
     assert alter(bench, ONE, broker_heartbeat_interval_ms="10000").error is ErrorCode.NONE
     answer = alter(bench, ALL_BROKERS, broker_session_timeout_ms="10000")
@@ -147,9 +144,8 @@ def test_there_are_not_too_many() -> None:
     assert alter(bench, users[0], request_rate="2").error is ErrorCode.NONE
 
 
-def test_a_new_topic_goes_by_the_defaults_of_the_moment() -> None:
+def test_a_new_topic_goes_by_the_defaults_of_the_moment(bench: Bench) -> None:
     """What the metadata says counts for more than what the controller was started with, until it says so no more."""
-    bench = three_brokers()
     told = {"num_partitions": "4", "default_replication_factor": "3", "min_insync_replicas": "3"}
     assert alter(bench, ALL_BROKERS, **told).error is ErrorCode.NONE
     for is_anew in (False, True):
@@ -166,17 +162,15 @@ def test_a_new_topic_goes_by_the_defaults_of_the_moment() -> None:
 
 
 @pytest.mark.parametrize(("told_ms", "is_fenced"), [(SESSION_MS, True), (2 * SESSION_MS, False)])
-def test_a_session_is_as_long_as_it_is_told(told_ms: int, is_fenced: bool) -> None:
+def test_a_session_is_as_long_as_it_is_told(bench: Bench, told_ms: int, is_fenced: bool) -> None:
     """Counted from when a broker was heard, also of sessions that have begun before."""
-    bench = three_brokers()
     alter(bench, ALL_BROKERS, broker_session_timeout_ms=str(told_ms))
     bench.pass_ms(SESSION_MS)
     assert bench.broker(1).fenced is is_fenced
 
 
-def test_an_unclean_election_is_held_at_once() -> None:
+def test_an_unclean_election_is_held_at_once(bench: Bench) -> None:
     """Once it is let happen by default, the next look for leaders is not waited for."""
-    bench = three_brokers()
     bench.create((1, 2))
     bench.silence(2, 1)
     bench.come_back(2, clean=False)
@@ -186,9 +180,8 @@ def test_an_unclean_election_is_held_at_once() -> None:
     assert (leader_before, bench.partition().leader_id) == (None, 2)
 
 
-def test_a_broker_that_is_forgotten_leaves_no_settings() -> None:
+def test_a_broker_that_is_forgotten_leaves_no_settings(bench: Bench) -> None:
     """Who comes with its id later is told nothing that was meant for it."""
-    bench = three_brokers()
     alter(bench, broker_resource(ReplicaId(3)), log_level="debug")
     bench.silence(3)
     bench.ask(m.UnregisterBrokerRequest(broker_id=ReplicaId(3)), m.UnregisterBrokerResponse)

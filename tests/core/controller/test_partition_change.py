@@ -24,7 +24,7 @@ def change(
     before: PartitionRegistration,
     wanted: Wanted,
     *,
-    active: tuple[int, ...] = (1, 2, 3),
+    active: tuple[int, ...] = (1, 2, 3, 4),
     min_isr: int = 2,
     elr: bool = True,
     unclean: bool = False,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.controller.partition_change import Circumstances, Wanted, changed
+from replica.core.controller.partition_change import Wanted
 from replica.core.controller.reassignment import Reassignment, reassignment_of, reassignment_to
 from replica.core.metadata.records import LeaderRecoveryState, PartitionRegistration
-from replica.core.rules import Rules
 from tests.core.controller.bench import ids, registration
+from tests.core.controller.test_partition_change import change
 
 Ids = tuple[int, ...]
 
@@ -57,21 +57,6 @@ def test_original_replicas(replicas: Ids, adding: Ids, removing: Ids, original: 
 
 BAR = registration((1, 2, 3, 4), (1, 2, 3), 1, adding=(4,), removing=(1,))
 """Broker 1 goes, broker 4 comes."""
-
-
-def change(
-    before: PartitionRegistration,
-    wanted: Wanted,
-    *,
-    active: Ids = (1, 2, 3, 4),
-    min_isr: int = 2,
-    elr: bool = True,
-    unclean: bool = False,
-) -> PartitionRegistration:
-    circumstances = Circumstances(
-        active=frozenset(ids(*active)), min_insync_replicas=min_isr, elr_enable=elr, unclean_allowed=unclean
-    )
-    return changed(before, wanted, circumstances, Rules())
 
 
 def moved(before: PartitionRegistration, *target: int) -> Wanted:

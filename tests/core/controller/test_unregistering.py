@@ -19,7 +19,8 @@ def unregister(bench: Bench, broker_id: int) -> m.UnregisterBrokerResponse:
     return bench.ask(request, m.UnregisterBrokerResponse)
 
 
-def bench_with_topic() -> Bench:
+@pytest.fixture
+def bench() -> Bench:
     """A topic on the brokers 1 to 3; the fourth has nothing."""
     bench = Bench()
     bench.start(1, 2, 3, 4)
@@ -27,9 +28,8 @@ def bench_with_topic() -> Bench:
     return bench
 
 
-def test_a_broker_that_is_gone_is_forgotten() -> None:
+def test_a_broker_that_is_gone_is_forgotten(bench: Bench) -> None:
     """One record takes it away, and every image that is read from the log, or from a snapshot, is without it."""
-    bench = bench_with_topic()
     bench.silence(4)
     epoch = bench.epoch_of(4)
     assert unregister(bench, 4).error is ErrorCode.NONE
@@ -41,9 +41,8 @@ def test_a_broker_that_is_gone_is_forgotten() -> None:
     assert (again.error, again.message) == (ErrorCode.BROKER_ID_NOT_REGISTERED, "broker 4 is not registered")
 
 
-def test_a_registration_that_was_held_up_does_not_bring_a_forgotten_broker_back() -> None:
+def test_a_registration_that_was_held_up_does_not_bring_a_forgotten_broker_back(bench: Bench) -> None:
     """Its process has named a registration that is gone; whoever lives is told so, and asks again."""
-    bench = bench_with_topic()
     bench.silence(4)
     before = bench.epoch_of(4)
     assert unregister(bench, 4).error is ErrorCode.NONE
@@ -56,9 +55,8 @@ def test_a_registration_that_was_held_up_does_not_bring_a_forgotten_broker_back(
 
 
 @pytest.mark.parametrize("shut_down", [True, False])
-def test_a_broker_that_is_alive_is_not_forgotten(shut_down: bool) -> None:
+def test_a_broker_that_is_alive_is_not_forgotten(bench: Bench, shut_down: bool) -> None:
     """Neither one that serves, nor one that is fenced, or leaves, and was heard from within its session."""
-    bench = bench_with_topic()
     if shut_down:
         bench.heartbeat(4, want_shut_down=True)
     answer = unregister(bench, 4)
@@ -70,9 +68,8 @@ def test_a_broker_that_is_alive_is_not_forgotten(shut_down: bool) -> None:
     assert unregister(bench, 5).error is ErrorCode.NONE
 
 
-def test_a_broker_that_holds_replicas_is_not_forgotten() -> None:
+def test_a_broker_that_holds_replicas_is_not_forgotten(bench: Bench) -> None:
     """First its partitions move, which needs others that are in sync; then nothing names it."""
-    bench = bench_with_topic()
     bench.silence(3)
     answer = unregister(bench, 3)
     assert answer.error is ErrorCode.INVALID_REQUEST
@@ -86,9 +83,8 @@ def test_a_broker_that_holds_replicas_is_not_forgotten() -> None:
     assert unregister(bench, 3).error is ErrorCode.NONE
 
 
-def test_a_broker_that_comes_back_is_a_new_one() -> None:
+def test_a_broker_that_comes_back_is_a_new_one(bench: Bench) -> None:
     """It gets a larger epoch, under whatever incarnation, and holds nothing that anybody counts on."""
-    bench = bench_with_topic()
     bench.silence(4)
     epoch = bench.epoch_of(4)
     assert unregister(bench, 4).error is ErrorCode.NONE
@@ -108,9 +104,8 @@ def test_room_is_made_for_another() -> None:
     assert bench.register(3).error is ErrorCode.NONE
 
 
-def test_nothing_may_name_who_is_forgotten() -> None:
+def test_nothing_may_name_who_is_forgotten(bench: Bench) -> None:
     """A decision that takes a broker away is none while it serves, or while a partition has it as a replica."""
-    bench = bench_with_topic()
     for broker_id in (3, 4):
         record = UnregisterBrokerRecord(broker_id=ReplicaId(broker_id), broker_epoch=bench.epoch_of(broker_id))
         with pytest.raises(AssertionError):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from replica.core import messages as m
 from replica.core.config import GroupConfig, QuorumConfig
-from replica.core.rules import Rules
 from replica.ids import Offset, ReplicaId, TopicPartition
 from replica.machines import AppliedLog
 from tests.core.group.bench import counting
@@ -41,7 +40,6 @@ class GroupCluster(VirtualReplicas):
         *,
         voters: int = 3,
         climate: Climate | None = None,
-        rules: Callable[[], Rules] = rules_now,
         group: GroupConfig = GROUP,
         machine: Callable[[], AppliedLog] = counting,
         config: QuorumConfig = CONFIG,
@@ -51,7 +49,7 @@ class GroupCluster(VirtualReplicas):
         self.names = names
         self._machine = machine
         self._open: list[Call] = []
-        super().__init__(seed, voters=voters, climate=climate, rules=rules, config=config, group=group, names=names)
+        super().__init__(seed, voters=voters, climate=climate, rules=rules_now, config=config, group=group, names=names)
 
     def _machines(self) -> dict[TopicPartition, AppliedLog]:
         return {name: self._machine() for name in self.names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -30,17 +30,10 @@ from tests.core.group.cluster import GroupCluster
 from tests.core.harness import stored
 from tests.core.scenarios import commit, lead, reply_of
 from tests.core.test_raft_transfer import transfer
+from tests.machines.test_description import NextCounter
 
 BY_SIZE = GroupConfig(snapshot_max_record_bytes_between=400, tick_interval_ms=INT32_MAX)
 WORDS = "; start it with the machine, the options and the release that the other replicas of log have"
-
-
-class NextCounter(Counter):
-    """The counter of another release."""
-
-    def traits(self) -> Mapping[str, int]:
-        """A later version."""
-        return {**super().traits(), "version": 2}
 
 
 @dataclass(frozen=True)

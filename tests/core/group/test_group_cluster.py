@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from nemesis.variants import groups
@@ -15,6 +13,7 @@ from replica.errors import ErrorCode
 from replica.machines import OpenSession, SessionCommand, SessionId, decode_outcome
 from tests.core.group.bench import STALE, add, apply, ask, replies_of
 from tests.core.group.cluster import GroupCluster
+from tests.core.ruled import ruled_by
 from tests.core.virtual import Climate
 
 QUIET = GroupConfig(tick_interval_ms=INT32_MAX)
@@ -28,14 +27,14 @@ def reply_in(response: m.Response | None) -> bytes | ErrorCode:
     return bytes(getattr(decode_outcome(response.outcomes[0]), "reply"))  # noqa: B009 - whatever the outcome is
 
 
-def a_leader_that_was_paused_answers_nothing_old(rules: Callable[[], Rules]) -> None:
-    """A question to a leader that was stopped, and replaced meanwhile.
+def test_a_leader_that_was_paused_answers_nothing_old() -> None:
+    """A question to a leader that was stopped, and replaced meanwhile, is refused or answered with the new value.
 
     1. B and C send their fetches to A, which leads. 2. A is stopped: the fetches wait in its buffers. 3. B is elected
     by C, and commits x=2. 4. A goes on, and the first thing it finds is a question for x. 5. Then it finds the fetches:
     it and they would be a majority. A must not answer 1.
     """
-    cluster = GroupCluster(rules=rules, group=QUIET)
+    cluster = GroupCluster(group=QUIET)
     old = cluster.wait_leader()
     cluster.answer(old, add(1))
     cluster.stop(old)
@@ -54,9 +53,9 @@ def a_leader_that_was_paused_answers_nothing_old(rules: Callable[[], Rules]) -> 
     assert reply_in(call.response) in (b"2", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def a_follower_answers_what_was_committed_before(rules: Callable[[], Rules]) -> None:
-    """A question to a follower, right after the leader has answered a command; to apply takes long."""
-    cluster = GroupCluster(rules=rules, group=QUIET, climate=Climate(disk_ms=(30, 60)))
+def test_a_follower_answers_what_was_committed_before() -> None:
+    """Each replica answers with the newest right after the leader has answered a command; to apply takes long."""
+    cluster = GroupCluster(group=QUIET, climate=Climate(disk_ms=(30, 60)))
     leader = cluster.wait_leader()
     for number in range(1, 6):
         cluster.answer(leader, add(1))
@@ -64,31 +63,18 @@ def a_follower_answers_what_was_committed_before(rules: Callable[[], Rules]) -> 
             assert reply_in(cluster.answer(node, ask())) == b"%d" % number, node.replica_id
 
 
-# --- one story each -------------------------------------------------------------------------------------------------
-
-
-def test_a_leader_that_was_paused_answers_nothing_old() -> None:
-    """By the right rules the question is refused, or answered with the new value."""
-    a_leader_that_was_paused_answers_nothing_old(Rules)
-
-
-@pytest.mark.parametrize("wrong", [groups.ReadIndexOfAnOldFetch, groups.ReadsWithoutAsking])
-def test_by_wrong_rules_a_paused_leader_answers_what_is_old(wrong: type[Rules]) -> None:
+@pytest.mark.parametrize("wrong", [groups.ReadIndexOfAnOldFetch(), groups.ReadsWithoutAsking()])
+def test_by_wrong_rules_a_paused_leader_answers_what_is_old(wrong: Rules) -> None:
     """A confirmation by old fetches, or none at all, is seen as an old answer."""
-    with pytest.raises(AssertionError, match="b'1'"):
-        a_leader_that_was_paused_answers_nothing_old(wrong)
+    with ruled_by(wrong), pytest.raises(AssertionError, match="b'1'"):
+        test_a_leader_that_was_paused_answers_nothing_old()
 
 
-def test_a_follower_answers_what_was_committed_before() -> None:
-    """Every replica answers a linearizable question, and each with the newest."""
-    a_follower_answers_what_was_committed_before(Rules)
-
-
-@pytest.mark.parametrize("wrong", [groups.ReadsBeforeApplying, groups.ReadsWithoutAsking])
-def test_by_wrong_rules_a_follower_answers_what_is_old(wrong: type[Rules]) -> None:
+@pytest.mark.parametrize("wrong", [groups.ReadsBeforeApplying(), groups.ReadsWithoutAsking()])
+def test_by_wrong_rules_a_follower_answers_what_is_old(wrong: Rules) -> None:
     """Without the read index, or without waiting for it, its answer is what it has applied."""
-    with pytest.raises(AssertionError):
-        a_follower_answers_what_was_committed_before(wrong)
+    with ruled_by(wrong), pytest.raises(AssertionError):
+        test_a_follower_answers_what_was_committed_before()
 
 
 def test_a_retried_command_is_applied_once_across_leaders_snapshots_and_restarts() -> None:

@@ -7,6 +7,7 @@ its answer must not be the old one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -24,8 +25,9 @@ from tests.core.group.bench import LEASE, GroupBench, add, answer_of, ask, leadi
 from tests.core.group.cluster import GroupCluster
 from tests.core.group.test_group_cluster import reply_in
 from tests.core.harness import Bench, disk_id, stored
+from tests.core.ruled import ruled_by
 from tests.core.scenarios import answer_fetch, end, fetch_error, leader_bench, records, reply_of, vote, voted
-from tests.core.virtual import CONFIG, Node
+from tests.core.virtual import Node
 
 LEASES = GroupConfig(tick_interval_ms=INT32_MAX, lease_reads=True, lease_clock_drift_max_percent=10)
 LEASE_MS = QuorumConfig().election_timeout_ms * 100 // 110
@@ -224,9 +226,9 @@ def test_without_leases_all_is_as_ever(make: Callable[..., Bench]) -> None:
 # --- stories --------------------------------------------------------------------------------------------------------
 
 
-def leased(rules: Callable[[], Rules], config: QuorumConfig = CONFIG) -> tuple[GroupCluster, Node]:
+def leased() -> tuple[GroupCluster, Node]:
     """Build a cluster whose leader has a lease, and has applied 1; everybody has everything."""
-    cluster = GroupCluster(5, rules=rules, group=LEASES, config=config)
+    cluster = GroupCluster(5, group=LEASES)
     leader = cluster.wait_leader()
     assert replies_of(cluster.answer(leader, add(1))) == [b"1"]
     assert cluster.run(lambda: len({node.disk.end for node in cluster.running()}) == 1)
@@ -255,14 +257,14 @@ def candidate_of_the_next_epoch(cluster: GroupCluster, node: Node, epoch: int) -
     )
 
 
-def a_late_candidate(rules: Callable[[], Rules], *, crash_voter: bool = False) -> None:
-    """A request for a vote that comes while its voter owes the leader a lease.
+def let_a_late_candidate_ask(*, crash_voter: bool) -> None:
+    """Let a request for a vote come while its voter owes the leader a lease.
 
     1. A leads; C crashes, a candidate of the next epoch. 2. A has a new lease, by B. 3. A is cut off. 4. C comes back,
     and asks B for its vote; B may have been started again as well. 5. If it gets the vote, C commits 2 within A's
     lease.
     """
-    cluster, leader = leased(rules)
+    cluster, leader = leased()
     voter, candidate = (node for node in cluster.running() if node is not leader)
     candidate_of_the_next_epoch(cluster, candidate, leader.log.leader_epoch + 1)
     renew(cluster, leader)
@@ -274,13 +276,23 @@ def a_late_candidate(rules: Callable[[], Rules], *, crash_voter: bool = False) -
     is_not_answered_old(cluster, leader)
 
 
-def a_late_echo(rules: Callable[[], Rules]) -> None:
-    """A round that is confirmed when its leader has been replaced already.
+def test_a_late_candidate() -> None:
+    """It is elected when the lease is over."""
+    let_a_late_candidate_ask(crash_voter=False)
+
+
+def test_a_late_candidate_and_a_voter_that_has_forgotten() -> None:
+    """It is elected when the voter has been there for a fetch timeout."""
+    let_a_late_candidate_ask(crash_voter=True)
+
+
+def test_a_late_echo() -> None:
+    """A round that is confirmed when its leader has been replaced already has a lease that is over.
 
     1. A begins a round, which B and C hear of and echo. 2. A is stopped; the echoes wait in its buffers. 3. B and C
     elect one of them, which commits 2. 4. A goes on, and finds the echoes.
     """
-    cluster, old = leased(rules)
+    cluster, old = leased()
     cluster.ask(old, ask(timeout_ms=60_000))
     cluster.stop(old)
     assert cluster.run(lambda: len(old.buffer) >= 2, within_ms=1000)
@@ -292,13 +304,16 @@ def a_late_echo(rules: Callable[[], Rules]) -> None:
     assert call.response is None or reply_in(call.response) != b"1", "an old answer"
 
 
-def clocks_that_differ(rules: Callable[[], Rules], *, percent: int) -> None:
-    """The voters' clocks count so much while the leader's counts 100; it is cut off, and they give it up.
+@pytest.mark.parametrize("percent", [100, 105, 110])
+def test_clocks_that_differ(percent: int) -> None:
+    """Up to the bound that is configured no answer is old.
+
+    The voters' clocks count so much while the leader's counts 100; it is cut off, and they give it up.
 
     The leader has another lease first: clocks that are set to another speed jump. With this seed the first voter that
     gives the leader up asks when the other has done so as well.
     """
-    cluster = GroupCluster(7, rules=rules, group=LEASES, config=EQUAL)
+    cluster = GroupCluster(7, group=LEASES, config=EQUAL)
     leader = cluster.wait_leader()
     for node in cluster.running():
         if node is not leader:
@@ -313,41 +328,23 @@ def clocks_that_differ(rules: Callable[[], Rules], *, percent: int) -> None:
     is_not_answered_old(cluster, leader)
 
 
-def test_a_late_candidate() -> None:
-    """By the right rules it is elected when the lease is over."""
-    a_late_candidate(Rules)
-
-
-def test_a_late_candidate_and_a_voter_that_has_forgotten() -> None:
-    """It is when the voter has been there for a fetch timeout."""
-    a_late_candidate(Rules, crash_voter=True)
-
-
-def test_a_late_echo() -> None:
-    """It confirms the round, whose lease is over."""
-    a_late_echo(Rules)
-
-
-@pytest.mark.parametrize("percent", [100, 105, 110])
-def test_clocks_that_differ(percent: int) -> None:
-    """Up to the bound that is configured no answer is old."""
-    clocks_that_differ(Rules, percent=percent)
-
-
 @pytest.mark.parametrize(
     ("wrong", "story"),
     [
-        (wrong_rules.VotesWithinALease, a_late_candidate),
-        (wrong_rules.LeaseWithoutAnEnd, a_late_candidate),
-        (wrong_rules.ForgetsWhomItHeard, lambda rules: a_late_candidate(rules, crash_voter=True)),
-        (wrong_rules.LeaseFromTheFetch, a_late_echo),
-        (wrong_rules.LeaseByOneClock, lambda rules: clocks_that_differ(rules, percent=110)),
-        (Rules, lambda rules: clocks_that_differ(rules, percent=150)),
+        (wrong_rules.VotesWithinALease(), test_a_late_candidate),
+        (wrong_rules.LeaseWithoutAnEnd(), test_a_late_candidate),
+        (wrong_rules.ForgetsWhomItHeard(), test_a_late_candidate_and_a_voter_that_has_forgotten),
+        (wrong_rules.LeaseFromTheFetch(), test_a_late_echo),
+        (wrong_rules.LeaseByOneClock(), partial(test_clocks_that_differ, 110)),
     ],
 )
-def test_by_wrong_rules_a_lease_answers_what_is_old(
-    wrong: type[Rules], story: Callable[[Callable[[], Rules]], None]
-) -> None:
-    """So it does by the right ones, where clocks differ by more than the bound: nothing but the bound prevents that."""
+def test_by_wrong_rules_a_lease_answers_what_is_old(wrong: Rules, story: Callable[[], None]) -> None:
+    """Each story ends with an old answer by the rules that it is about."""
+    with ruled_by(wrong), pytest.raises(AssertionError, match="an old answer"):
+        story()
+
+
+def test_clocks_that_differ_by_more_than_the_bound() -> None:
+    """Nothing but the bound prevents an old answer."""
     with pytest.raises(AssertionError, match="an old answer"):
-        story(wrong)
+        test_clocks_that_differ(150)

@@ -71,7 +71,8 @@ def add_one(bench: GroupBench) -> int:
 # --- not under the hands of who loads one ---------------------------------------------------------------------------
 
 
-def with_two_snapshots() -> GroupBench:
+@pytest.fixture
+def bench() -> GroupBench:
     """Build a leader that has two, and will take another after a few records."""
     bench = leading_bench(group=BY_SIZE)
     while len(bench.disk.snapshots) < 2:
@@ -104,9 +105,8 @@ def write_much(bench: GroupBench) -> None:
 
 
 @pytest.mark.parametrize("replica", [2, 9], ids=["voter", "observer"])
-def test_a_snapshot_is_kept_while_it_is_loaded(replica: int) -> None:
+def test_a_snapshot_is_kept_while_it_is_loaded(bench: GroupBench, replica: int) -> None:
     """The one after the next would take it away, and is not taken; the log begins at its end at the latest."""
-    bench = with_two_snapshots()
     loaded = max(bench.disk.snapshots)
     load_piece(bench, loaded, replica=replica)
     write_much(bench)
@@ -115,9 +115,8 @@ def test_a_snapshot_is_kept_while_it_is_loaded(replica: int) -> None:
     load_piece(bench, loaded, replica=replica)
 
 
-def test_the_records_after_it_are_kept_as_well() -> None:
+def test_the_records_after_it_are_kept_as_well(bench: GroupBench) -> None:
     """Who has loaded a snapshot finds what follows; once it stands above the newest, the next one is taken."""
-    bench = with_two_snapshots()
     loaded = max(bench.disk.snapshots)
     load_piece(bench, loaded)
     write_much(bench)
@@ -131,9 +130,8 @@ def test_the_records_after_it_are_kept_as_well() -> None:
     assert max(bench.disk.snapshots) > newest
 
 
-def test_who_is_silent_is_not_waited_for() -> None:
+def test_who_is_silent_is_not_waited_for(bench: GroupBench) -> None:
     """After a fetch timeout without a word the snapshot that is due is taken, at that moment."""
-    bench = with_two_snapshots()
     load_piece(bench, max(bench.disk.snapshots))
     write_much(bench)
     newest = max(bench.disk.snapshots)
@@ -241,9 +239,8 @@ def test_clients_cannot_have_snapshots_taken_at_their_pace() -> None:
     assert not bench.disk.storing, newest
 
 
-def test_a_client_is_no_replica_that_loads() -> None:
+def test_a_client_is_no_replica_that_loads(bench: GroupBench) -> None:
     """A piece for a client holds nothing up, and is nobody's sign of life."""
-    bench = with_two_snapshots()
     newest = max(bench.disk.snapshots)
     assert ask_as_client(bench, newest.end_offset).snapshot_id == newest
     write_much(bench)

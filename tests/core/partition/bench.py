@@ -48,6 +48,7 @@ CONFIG = BrokerConfig()
 TOPIC = TopicConfig()
 
 E = TypeVar("E")
+R = TypeVar("R", bound=m.Response)
 
 
 def ids(*replica_ids: int) -> tuple[ReplicaId, ...]:
@@ -227,6 +228,12 @@ class PartitionBench:
     def answer(self, request: m.LogRequest) -> m.Response | None:
         """Hand in a request and return its answer; None while it is parked."""
         return self.replies.get(self.call(request))
+
+    def answered(self, request: m.LogRequest, kind: type[R]) -> R:
+        """Hand in a request and return its answer, which comes at once and is of this kind."""
+        response = self.answer(request)
+        assert isinstance(response, kind), response
+        return response
 
     def produce(
         self, *values: bytes, acks: int = -1, timeout_ms: int = 1000, sequence: int = -1, producer_id: int = 5

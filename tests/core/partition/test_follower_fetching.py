@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nemesis.variants import producing
 from replica.core import messages as m
 from replica.core.config import BrokerConfig, LogFlush
 from replica.core.effects import Append, Effect, Flush, RaiseLogStart, StartLogAt, StoreEpochs, Truncate
@@ -423,15 +424,7 @@ def test_wrong_variants_cut_only_a_log_at_rest() -> None:
 # --- producers ------------------------------------------------------------------------------------------------------
 
 
-class ProducersForgetTheLog(Rules):
-    """Producer states that are not replicated."""
-
-    def producer_states_follow_log(self) -> bool:
-        """Keep what was known."""
-        return False
-
-
-@pytest.mark.parametrize(("rules", "known"), [(Rules(), [8]), (ProducersForgetTheLog(), [])])
+@pytest.mark.parametrize(("rules", "known"), [(Rules(), [8]), (producing.ProducerStateNotRebuilt(), [])])
 def test_replicated_producers_are_known(rules: Rules, known: list[int]) -> None:
     """A follower remembers whose batches it replicates, so that as a leader it knows them again."""
     bench = FollowerBench(rules=rules)

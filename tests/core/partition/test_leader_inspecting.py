@@ -24,8 +24,7 @@ def leading(*log: tuple[int, int], log_start: int = 0, high_watermark: int = 0) 
 
 def offsets(bench: PartitionBench, request: m.ListOffsetsRequest) -> m.ListOffsetsResponse:
     """Ask for an offset."""
-    response = bench.answer(request)
-    assert isinstance(response, m.ListOffsetsResponse)
+    response = bench.answered(request, m.ListOffsetsResponse)
     return response
 
 
@@ -36,10 +35,9 @@ def offsets(bench: PartitionBench, request: m.ListOffsetsRequest) -> m.ListOffse
 )
 def test_offset_for_leader_epoch(epoch: int, expected: tuple[int, int] | None) -> None:
     """The largest epoch not above the one asked for, and its end; above all there is no answer, and no error."""
-    response = leading((1, 2), (4, 3)).answer(
-        m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch))
+    response = leading((1, 2), (4, 3)).answered(
+        m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch)), m.OffsetForLeaderEpochResponse
     )
-    assert isinstance(response, m.OffsetForLeaderEpochResponse)
     answer = None if expected is None else EpochEndOffset(Epoch(expected[0]), Offset(expected[1]))
     assert (response.error, response.answer) == (ErrorCode.NONE, answer)
 
@@ -132,24 +130,25 @@ def test_describe_replica() -> None:
 def test_dump_log_of_nothing(offset: int, max_bytes: int, error: ErrorCode) -> None:
     """At the log's end there is nothing more, and outside the log there is nothing at all."""
     bench = leading((4, 3))
-    response = bench.answer(m.DumpLogRequest(topic_partition=LOG, offset=Offset(offset), max_bytes=max_bytes))
-    assert isinstance(response, m.DumpLogResponse)
+    response = bench.answered(
+        m.DumpLogRequest(topic_partition=LOG, offset=Offset(offset), max_bytes=max_bytes), m.DumpLogResponse
+    )
     assert (response.error, response.records) == (error, b"")
 
 
 def test_dump_log() -> None:
     """A replica hands out what it holds, committed or not."""
     bench = leading((4, 3), high_watermark=1)
-    response = bench.answer(m.DumpLogRequest(topic_partition=LOG, offset=Offset(1), max_bytes=1 << 20))
-    assert isinstance(response, m.DumpLogResponse)
+    response = bench.answered(
+        m.DumpLogRequest(topic_partition=LOG, offset=Offset(1), max_bytes=1 << 20), m.DumpLogResponse
+    )
     assert response.records == records_of(bench.disk.batches[1:])
     assert (response.high_watermark, response.log_end_offset) == (1, 3)
 
 
 def test_quorum_requests_are_refused() -> None:
     """Nobody votes about a partition."""
-    response = leading().answer(m.DescribeQuorumRequest(topic_partition=LOG))
-    assert isinstance(response, m.DescribeQuorumResponse)
+    response = leading().answered(m.DescribeQuorumRequest(topic_partition=LOG), m.DescribeQuorumResponse)
     assert response.error is ErrorCode.INVALID_REQUEST
 
 

@@ -19,8 +19,9 @@ DAYS_MS = 30 * 86_400_000
 
 def end_of(bench: PartitionBench, epoch: int) -> EpochEndOffset | None:
     """Ask the leader where an epoch ends."""
-    response = bench.answer(m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch)))
-    assert isinstance(response, m.OffsetForLeaderEpochResponse)
+    response = bench.answered(
+        m.OffsetForLeaderEpochRequest(topic_partition=LOG, leader_epoch=Epoch(epoch)), m.OffsetForLeaderEpochResponse
+    )
     assert response.error is ErrorCode.NONE
     return response.answer
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from nemesis.variants import producing
 from replica.core.log.recovered import PRODUCER_BATCHES_KEPT, ProducerBatch, ProducerEntry
 from replica.core.partition.producer_state import (
     Duplicate,
@@ -362,17 +363,9 @@ def test_a_follower_drops_the_one_idle_longest() -> None:
 # --- the wrong way --------------------------------------------------------------------------------------------------
 
 
-class ProducersForgetTheLog(Rules):
-    """Producer states that are neither replicated nor cut with the log."""
-
-    def producer_states_follow_log(self) -> bool:
-        """Keep what was known."""
-        return False
-
-
 def test_states_that_do_not_follow_the_log_acknowledge_what_is_gone() -> None:
     """The seam: a batch that was cut is taken for a duplicate, and so is never written."""
-    log = ProducerLog(states=ProducerStates((), expiration_ms=9, ids_max=9, rules=ProducersForgetTheLog()))
+    log = ProducerLog(states=ProducerStates((), expiration_ms=9, ids_max=9, rules=producing.ProducerStateNotRebuilt()))
     log.append(0, 0)
     log.truncate(0)
     log.states.replace_all(scan(log.batches))
