@@ -82,7 +82,7 @@ class HostOf(LocalHost):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, 3)
-        self._links = Unhealing(self.nodes)
+        self.links = Unhealing(self.nodes)
         self.is_closed = False
 
     async def close(self) -> None:
