@@ -19,7 +19,7 @@ from replica.core.metadata.configs import (
     topic_config,
 )
 from replica.core.metadata.image import MetadataImage
-from replica.ids import BrokerEpoch, Offset, ReplicaId
+from replica.ids import BrokerEpoch, Offset, ReplicaId, TopicPartition
 from replica.server.load_metrics import Held
 from replica.server.metrics import Metrics
 
@@ -41,6 +41,11 @@ class _Nothing:
     is_broker: bool = True
     broker_epoch: BrokerEpoch | None = None
     is_active_controller: bool = False
+    tellings: int = 0
+
+    def told_since(self, _tellings: int) -> tuple[TopicPartition, ...]:
+        """No partition was told anything."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
