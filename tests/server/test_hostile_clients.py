@@ -26,11 +26,11 @@ def test_hostile_clients_harm_nobody() -> None:
 @pytest.mark.cluster
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_without_limits_they_do() -> None:
-    """Nothing else keeps uploads that never end from taking memory, or silent connections from taking them all."""
+def test_what_limits_are_for() -> None:
+    """Nothing else keeps silent connections from taking all there are; uploads that never end take little by itself."""
     attacks = ("unfinished_uploads", "half_open")
     plan = replace(PLAN, attacks=attacks, attack_s=12)
     uploads, silent = run(plan, with_limits=False)
     assert all(uploads["alive"])
-    assert uploads["mebibytes_at_most"] > MEMORY_BYTES_MAX // MIB
+    assert uploads["mebibytes_at_most"] < MEMORY_BYTES_MAX // MIB
     assert not silent["newcomer_is_served"]
