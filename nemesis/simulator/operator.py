@@ -2,8 +2,10 @@
 
 Owns his choice: once all replicas of the partition are there, the one whose log ends in the highest epoch, and of those
 the longest. Nobody holds more: a leader begins its epoch with all that is committed, and each log of that epoch begins
-as the leader's does. He looks into the logs himself, as ``replica topic describe`` does for a live one. So he does
-where only those may lead whose disk was replaced: they are there, and have no log.
+as the leader's does. One that ends before another begins is out of the question: what was deleted had been committed,
+and an empty log, which ends in no epoch, may be the one that begins last. He looks into the logs himself, as ``replica
+topic describe`` does for a live one. So he does where only those may lead whose disk was replaced: they are there, and
+have no log.
 
 Source: KIP-966, unclean recovery.
 """
@@ -20,6 +22,7 @@ from nemesis.simulator.queue import US_PER_MS
 from nemesis.simulator.record import Record
 from nemesis.simulator.world import World
 from replica.core import messages as m
+from replica.core.log.log_state import LogState
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 
 LOOK_MS = 500
@@ -41,7 +44,9 @@ class Operator:
             lost = {replica for replica in registration.replicas if self._has_lost(name, replica)}
             waits = registration.leader_id is None and registration.may_lead <= lost
             if waits and replicas and len(replicas) + len(lost) == len(registration.replicas):
-                self._elect(name, max(replicas, key=partial(self._end, name)))
+                start = max(self._log(name, replica).log_start_offset for replica in replicas)
+                whole = [replica for replica in replicas if self._log(name, replica).log_end_offset >= start]
+                self._elect(name, max(whole, key=partial(self._end, name)))
                 return
         self._later()
 
@@ -73,12 +78,15 @@ class Operator:
         core = self._world.nodes[replica_id].core
         return core is not None and core.broker is not None and name in core.broker.offline
 
-    def _end(self, name: TopicPartition, replica_id: ReplicaId) -> tuple[Epoch, Offset]:
-        """The epoch of a log's last record, and where the log ends."""
+    def _log(self, name: TopicPartition, replica_id: ReplicaId) -> LogState:
         core = self._world.nodes[replica_id].core
         assert core is not None, replica_id
         assert core.broker is not None, replica_id
-        log = core.broker.partitions[name].log
+        return core.broker.partitions[name].log
+
+    def _end(self, name: TopicPartition, replica_id: ReplicaId) -> tuple[Epoch, Offset]:
+        """The epoch of a log's last record, and where the log ends."""
+        log = self._log(name, replica_id)
         epoch = log.epochs.epoch_for_offset(Offset(log.log_end_offset - 1))
         return Epoch(-1) if epoch is None else epoch, log.log_end_offset
 

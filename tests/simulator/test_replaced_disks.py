@@ -17,6 +17,7 @@ from nemesis.simulator.node import Node
 from nemesis.simulator.rare import Rare
 from nemesis.simulator.run import Run, SimOptions, simulate
 from nemesis.simulator.world import Observer, World
+from nemesis.variants.worlds import WorldKind
 from nemesis.verdict import Verdict
 from replica.ids import ReplicaId
 
@@ -93,6 +94,13 @@ def test_an_operator_saves_what_nobody_may_lead_with(elr_enable: bool) -> None:
         assert run.outcome.verdict is Verdict.VALID, (seed, run.outcome.reasons)
         waited += run.outcome.rare.get(Rare.PARTITION_WAITED_FOR_OPERATOR, 0)
     assert waited > 0
+
+
+def test_an_operator_leaves_out_a_log_that_ends_before_another_begins() -> None:
+    """Seed 30786: retention had left an empty log of the one that had all, which ends in no epoch."""
+    outcome = simulate(SimOptions(seed=30786, world=WorldKind.CLUSTER)).outcome
+    assert outcome.verdict is Verdict.VALID, outcome.reasons
+    assert outcome.rare[Rare.PARTITION_WAITED_FOR_OPERATOR] > 0
 
 
 def test_seeds_differ_in_their_disks() -> None:
