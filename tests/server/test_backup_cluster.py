@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sized
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -150,10 +150,12 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
     """Broken off and begun again, it moves partitions and votes to another; nothing that was acknowledged is lost."""
     folder = tmp_path / "cluster"
     folder.mkdir()
-    cluster = LocalCluster(folder, 4, voters=3)
-    topics, single = Topics(cluster.addresses, "orders"), Topics(cluster.addresses, "single")
-    words = ("cluster", "replace-broker", "--broker-id", 1, "--with", 4, *bootstrap(cluster))
-    try:
+    async with AsyncExitStack() as closed:
+        cluster = closed.enter_context(LocalCluster(folder, 4, voters=3))
+        topics, single = [
+            await closed.enter_async_context(Topics(cluster.addresses, name)) for name in ("orders", "single")
+        ]
+        words = ("cluster", "replace-broker", "--broker-id", 1, "--with", 4, *bootstrap(cluster))
         cluster.format()
         cluster.start()
         await listening(cluster)
@@ -204,10 +206,6 @@ async def test_a_broker_is_replaced_while_it_is_written_to(tmp_path: Path) -> No
             lambda: replica("cluster", "unregister", "--broker-id", 1, *bootstrap(cluster), check=False),
             lambda done: done[0] == 0,
         )
-    finally:
-        await topics.close()
-        await single.close()
-        cluster.close()
 
 
 async def test_a_topic_is_restored_in_another_cluster(tmp_path: Path) -> None:
