@@ -156,7 +156,7 @@ def open_directory(
     New partitions are put into ``log_dirs`` where any are given. One of them whose disk refuses has failed, and all
     else goes on. The clean-shutdown marker is consumed here, durably, before anything can be written. Raises
     NotFormattedError, ForeignDirectoryError, DirectoryLockedError, CorruptCheckpointError, or StorageError if the disk
-    refuses, or a log lies in two directories.
+    refuses, or a log lies in two directories and nobody can say which of them counts.
     """
     try:
         meta = _read_meta(files, path)
