@@ -42,8 +42,7 @@ __all__ = ["Crash", "Node", "OnReply", "Step"]
 OnReply = Callable[[Response], None]
 STOP_GRACE_MS, STOP_WAITS_MAX = 200, 15
 """How long a graceful stop waits after the resignation, and how often so long for a broker's leave to go."""
-UNIX_MS = 1_700_000_000_000
-"""What the wall clock shows when a world begins."""
+UNIX_MS = 1_700_000_000_000  # What the wall clock shows when a world begins.
 
 
 class Node:
@@ -60,8 +59,7 @@ class Node:
         self.core: Replica | None = None
         self.paused_by: set[int] = set()  # The keys of those who want the process to stand still.
         self.storage_failed = False  # Whether this process, or the last one, was told of a failure of its storage.
-        self.is_retired = False
-        """Whether its flushed data is known to be damaged, so that it never starts again."""
+        self.is_retired = False  # Whether its flushed data is known to be damaged, so that it never starts again.
         self.flushed_end: dict[TopicPartition, Offset] = {}
         """What of each log is certainly on the platter, whether a process runs or not."""
         self.lost: dict[ReplicaKey, Mapping[TopicPartition, Offset]] = {}
@@ -77,6 +75,7 @@ class Node:
         self._last_call = CallId(0)
         self._inbox: list[ev.Event] = []
         self._lanes = Lanes()
+        self._cuts: list[Cut] = []
         self._stalled: list[Callable[[], None]] = []  # What the disk was done with while the process stood still.
         self.slow_lanes: dict[Lane, bool] = {}
         self._timer_us: int | None = None
@@ -228,6 +227,7 @@ class Node:
         self._replies, self._inbox, self._stalled = {}, [], []
         self.requests.clear()
         self._lanes = Lanes()
+        self._cuts: list[Cut] = []
         self.slow_lanes.clear()
         self._flushes.forget_all()
         self._world.on_down(self, crash)
@@ -308,6 +308,7 @@ class Node:
         else:
             if isinstance(effect, Cut):
                 self._flushes.forget(effect.topic_partition)
+                self._cuts.append(effect)
             self._begin([self._lanes.enter(effect, self._open.place_of(effect, self.requests))], done)
 
     def _begin(self, tickets: Iterable[Ticket], done: list[fx.Effect]) -> None:
@@ -366,12 +367,13 @@ class Node:
             answers=self._answers,
             interrupted=interrupted,
             is_whole=is_whole and not self.storage_failed,
+            cuts=tuple(self._cuts),
             pending=pending | lost if lost else pending,
         )
         self._world.on_step(self, step)
         for call_id in self._answered:
             del self.requests[call_id]
-        self._answered, self._answers = [], {}
+        self._answered, self._answers, self._cuts = [], {}, []
 
     def _maybe_perform(self, effect: fx.Effect, done: list[fx.Effect]) -> None:
         """Perform an effect, unless its log turns out to be damaged; ``done`` takes what was done."""

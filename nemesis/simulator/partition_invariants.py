@@ -62,6 +62,8 @@ class PartitionInvariants(Observer):
         }
         self._agreed: dict[ReplicaId, tuple[Offset, MetadataImage]] = {}
         """The image of each replica that was found last to be the one that is committed up to there."""
+        self._cuts: dict[ReplicaId, dict[int, tuple[fx.Effect, History, Offset]]] = {each: {} for each in nodes}
+        """Those that are not performed yet, by identity, and how far their log was committed as they were decided."""
         self.on_given_up: Callable[[TopicPartition, GivenUp], None] | None = None
         """Who is told of an election that may give up what was committed, if anybody is."""
 
@@ -214,6 +216,7 @@ class PartitionInvariants(Observer):
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         """Compare what was recovered with what was flushed."""
         del torn_bytes
+        self._cuts[node.replica_id].clear()
         hosted = self._hosted[node.replica_id]
         for name in [name for name in hosted if name not in node.recovered]:
             history = hosted.pop(name)
@@ -243,12 +246,16 @@ class PartitionInvariants(Observer):
 
     def on_step(self, node: Node, step: Step) -> None:
         """Take what was stored, then look at what has changed, then at what was told."""
+        for cut in step.cuts:
+            cut_history = self._hosted[node.replica_id].get(cut.topic_partition)
+            if cut_history is not None and isinstance(cut, fx.Truncate):
+                self._cuts[node.replica_id][id(cut)] = (cut, cut_history, cut_history.committed.end)
         for effect in () if step.kinds.isdisjoint(_STORING) else step.effects:
-            if isinstance(effect, _Storing) and not self._is_quorum_log(effect.topic_partition):
+            if isinstance(effect, _Storing) and effect.topic_partition != METADATA_LOG:
                 self._on_stored(node.replica_id, effect)
         held: dict[TopicPartition, Offset] = {}
         match step.interrupted:  # Perhaps it was done; what is there is seen at the next start.
-            case fx.Append(topic_partition=name) as append if not self._is_quorum_log(name):
+            case fx.Append(topic_partition=name) as append if name != METADATA_LOG:
                 held[name] = self._hosted[node.replica_id][name].chain(node.replica_id).end
                 self._on_stored(node.replica_id, append)
             case fx.StartLogAt(topic_partition=name, start_offset=start):
@@ -283,9 +290,6 @@ class PartitionInvariants(Observer):
             _convict("metadata-log-matching", f"replica {replica_id} has another image than was committed")
         self._agreed[replica_id] = (offset, image)
 
-    def _is_quorum_log(self, name: TopicPartition) -> bool:
-        return name == METADATA_LOG
-
     def _on_stored(self, replica_id: ReplicaId, effect: _Storing) -> None:
         hosted = self._hosted[replica_id]
         match effect:
@@ -313,8 +317,8 @@ class PartitionInvariants(Observer):
                 chain, base = hosted[name].chain(replica_id), hosted[name].committed.link_at(start)
                 if base is not None and chain.link_at(start) is not None:
                     chain.begin_at(start, base)  # What was below counts no more, and may have been another history.
-            case fx.Truncate(topic_partition=name, end_offset=end_offset):
-                self._truncate(hosted[name], replica_id, end_offset)
+            case fx.Truncate(topic_partition=name):
+                self._truncate(hosted[name], replica_id, effect)
             case fx.Append(topic_partition=name, batches=batches):
                 for batch in batches:
                     self._append(hosted[name], replica_id, batch)
@@ -334,16 +338,23 @@ class PartitionInvariants(Observer):
             history.sequences[link] = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
         chain.add(batch, link)
 
-    def _truncate(self, history: History, replica_id: ReplicaId, end_offset: Offset) -> None:
-        """Nobody drops what is committed, in sync or not: two logs part only above it."""
-        chain = history.chain(replica_id)
-        if not history.was_unclean and end_offset < chain.common_end(history.committed):
+    def _truncate(self, history: History, replica_id: ReplicaId, cut: fx.Truncate) -> None:
+        """Nobody decides to drop what is committed, in sync or not: two logs part only above it.
+
+        What is committed once that is decided, others have: to its own core, the log has ended there since.
+        """
+        chain, committed_end = history.chain(replica_id), history.committed.end
+        match self._cuts[replica_id].pop(id(cut), None):
+            case (_, decided_of, end) if decided_of is history:
+                committed_end = end
+        had = min(committed_end, chain.common_end(history.committed))
+        if not history.was_unclean and cut.end_offset < had:
             _convict(
                 "committed-truncated",
-                f"replica {replica_id} truncates {history.name} to {end_offset}, and had the committed records up to "
-                f"{chain.common_end(history.committed)}",
+                f"replica {replica_id} truncates {history.name} to {cut.end_offset}, and had the committed records up "
+                f"to {had}",
             )
-        chain.truncate_to(end_offset)
+        chain.truncate_to(cut.end_offset)
 
     # --- what a replica believes ------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from replica.core import effects as fx
 from replica.core import events as ev
 from replica.core.effects import Send
 from replica.core.events import Event
-from replica.core.lanes import Lane
+from replica.core.lanes import Cut, Lane
 from replica.core.replica import Replica
 from replica.ids import CallId, TopicPartition
 from replica.storage import LogTable, StorageError
@@ -47,6 +47,8 @@ class Step(Struct, frozen=True, kw_only=True):
 
     ``answers`` are the records that were read for a call, log by log, and went out with its answer.
 
+    ``cuts`` are those of logs that were decided in it and may have to wait for the disk.
+
     ``is_whole`` says that all of them were performed or wait for the disk, in a process whose storage has not failed;
     ``pending`` are the lanes in which something waits, and those of logs that a read has just found to be damaged,
     which the core hears next. What the core believes of a log of which it is not whole is true of nothing but its
@@ -58,6 +60,7 @@ class Step(Struct, frozen=True, kw_only=True):
     answers: Mapping[CallId, Mapping[TopicPartition, bytes]]
     interrupted: fx.Effect | None
     is_whole: bool
+    cuts: tuple[Cut, ...] = ()
     pending: frozenset[Lane] = frozenset()
     kinds: frozenset[type] = frozenset()
 

@@ -61,6 +61,13 @@ def test_a_process_that_ends_as_it_goes_on_finishes_nothing_more() -> None:
     assert outcome.verdict is Verdict.VALID, outcome.reasons
 
 
+@pytest.mark.slow
+def test_a_cut_is_judged_by_what_was_committed_when_it_was_decided() -> None:
+    """Seed 35436: as it waited for its disk, another replica was elected with the same records, and committed them."""
+    outcome = simulate(SimOptions(seed=35436, world=WorldKind.CLUSTER)).outcome
+    assert outcome.verdict is Verdict.VALID, outcome.reasons
+
+
 def test_a_fifth_of_all_seeds_have_such_disks() -> None:
     """They are drawn with dice of their own, so that all else of a seed is what it would be without them."""
     slow = [seed for seed in range(500) if Random(f"{seed} lanes").random() < SLOW_LANES_SHARE]
