@@ -131,7 +131,7 @@ class VoterAdministrator:
             node = self._dice.choice(nodes)
             detail = {"replicas": [node.replica_id]}
             self._record.nemesis(EventType.INVOKE, "empty-disk", detail)
-            self._world.wipe(node)
+            self._world.change_disk(node)
             self._record.nemesis(EventType.INFO, "empty-disk", detail)
         self.start()
 

@@ -39,7 +39,7 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId, TopicPartition
 from replica.storage import CorruptCheckpointError, CorruptLogError, LogTable, StorageError
-from replica.voters import Voter, VoterSet
+from replica.voters import ReplicaKey, Voter, VoterSet
 
 LOG = TopicPartition("log", 0)
 LOG_DIRS = 2
@@ -69,8 +69,8 @@ class Observer:
     def on_down(self, node: Node, crash: Crash) -> None:
         """A process has ended."""
 
-    def on_wiped(self, node: Node) -> None:
-        """A machine has an empty disk in place of the one that it had; no process runs on it."""
+    def on_disk_changed(self, node: Node) -> None:
+        """A machine has another disk than the last of ``node.lost``, an empty or earlier one; no process runs on it."""
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
         """A process could not open its storage."""
@@ -205,11 +205,11 @@ class World:
         delay_ms = max(at_least_ms, node.dice.randint(*self.climate.restart_ms))
         self.queue.after(delay_ms * US_PER_MS, lambda: self._start(node))
 
-    def wipe(self, node: Node) -> None:
-        """Let a machine lose its disk, and have another: it is somebody else from then on."""
-        node.wipe()
+    def change_disk(self, node: Node, earlier: ReplicaKey | None = None) -> None:
+        """Let a machine lose its disk, and have an empty one, or an earlier one: it is somebody else from then on."""
+        node.change_disk(earlier)
         for observer in self.observers:
-            observer.on_wiped(node)
+            observer.on_disk_changed(node)
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
