@@ -58,7 +58,8 @@ def test_what_is_nearly_right_is_taken_or_refused(decoder: Decoder, tmp_path: Pa
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values() if each.may_kill])
 def test_no_input_ends_the_process(decoder: Decoder) -> None:
     """What native code reads does not end the process either, where it stands before memory that nobody may touch."""
-    check(watched(decoder, seed=SEED, inputs=max(LEAST, times(KILLED_INPUTS) // decoder.cost)), decoder)
+    numbers = range(max(LEAST, times(KILLED_INPUTS) // decoder.cost))
+    check(watched(decoder, seed=SEED, numbers=numbers), decoder)
 
 
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values()])

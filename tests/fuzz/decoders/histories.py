@@ -126,7 +126,7 @@ DECODERS = (
         memory_bytes=MEMORY_BYTES,
         memory_per_byte=MEMORY_PER_BYTE,
         may_kill=True,
-        cost=40,
+        cost=20,
     ),
     Decoder(
         name="history-kafka",
@@ -136,6 +136,6 @@ DECODERS = (
         words=(*EDN_WORDS, b":send", b":poll", b":highwater", b":offset"),
         memory_bytes=MEMORY_BYTES,
         memory_per_byte=MEMORY_PER_BYTE,
-        cost=200,
+        cost=50,
     ),
 )

@@ -282,7 +282,7 @@ DECODERS = (
         memory_bytes=16 << 20,
         memory_per_byte=1_000,
         may_kill=True,
-        cost=100,
+        cost=30,
     ),
     Decoder(
         name="operations-store",
@@ -292,7 +292,7 @@ DECODERS = (
         memory_bytes=16 << 20,
         memory_per_byte=1_000,
         may_kill=True,
-        cost=60,
+        cost=20,
     ),
     _detail("run-detail-logs", of_bytes(_tell_log), cost=20),
     _detail("run-detail-objects", of_bytes(_tell_object), cost=20),

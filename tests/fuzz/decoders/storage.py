@@ -137,7 +137,7 @@ LOGS: tuple[Decoder, ...] = tuple(
         reseal=sealed,
         memory_bytes=8 << 20,
         memory_per_byte=400,
-        cost=40,
+        cost=20,
     )
     for name, changed, right, sealed, refusals in (
         ("segment-torn", _segment(2, _unclean(0)), _right(2, LOG_SUFFIX), reseal, ()),
