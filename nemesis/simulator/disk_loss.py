@@ -33,8 +33,6 @@ PATIENCE_MS = 3_000
 """How long a broker is kept away at most until its disk can be done without."""
 KEEPS_DISK = 0.3
 """How many come back as they were."""
-PUTS_BACK = 0.3
-"""How many of the others get a disk that they had before, as it was then, once there is one."""
 ALL_AT_ONCE = 0.3
 """How often all others are killed with it, and come back soon, before it or after it."""
 _KEY = -1
@@ -110,8 +108,7 @@ class DiskLoss:
         if not keeps_disk and not is_needed and not node.is_retired:
             detail = {"replicas": [node.replica_id]}
             self._record.nemesis(EventType.INVOKE, "replace-disk", detail)
-            is_earlier = bool(node.lost) and self._dice.random() < PUTS_BACK
-            self._world.change_disk(node, self._dice.choice(list(node.lost)) if is_earlier else None)
+            self._world.replace_disk(node, self._dice)
             self._record.nemesis(EventType.INFO, "replace-disk", detail)
         self._bring_back(node.replica_id)
         self.start()

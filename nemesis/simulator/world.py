@@ -48,7 +48,8 @@ REFUSED_START_MS = 1000
 """How long a supervisor waits at least when the storage would not open."""
 PERIL_WEIGHT = 10
 """How much likelier a process dies in a step of an election, or where a log gives way to a snapshot."""
-
+PUTS_BACK = 0.3
+"""How many machines that have lost a disk before get an earlier one back the next time."""
 
 CONTROLLER_SHARE = 0.4
 """How often "the leader" of a cluster is the controller, and not whoever leads one of the partitions."""
@@ -204,6 +205,11 @@ class World:
     def _supervise(self, node: Node, *, at_least_ms: int = 0) -> None:
         delay_ms = max(at_least_ms, node.dice.randint(*self.climate.restart_ms))
         self.queue.after(delay_ms * US_PER_MS, lambda: self._start(node))
+
+    def replace_disk(self, node: Node, dice: Random) -> None:
+        """Let a machine lose its disk, and have an empty one, or at times one that it had before, as it was then."""
+        is_earlier = bool(node.lost) and dice.random() < PUTS_BACK
+        self.change_disk(node, dice.choice(list(node.lost)) if is_earlier else None)
 
     def change_disk(self, node: Node, earlier: ReplicaKey | None = None) -> None:
         """Let a machine lose its disk, and have an empty one, or an earlier one: it is somebody else from then on."""
