@@ -126,7 +126,6 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
     from nemesis.pipeline.corpora.engine import judge_store
     from nemesis.pipeline.corpora.histories import Reading, files_in, judge_histories
     from nemesis.pipeline.corpora.store import is_store
-    from nemesis.synth.manifest import without_manifests
 
     model = model_named(options)
     budget = Budget() if options.budget is None else Budget(configurations=options.budget)
@@ -134,7 +133,7 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
         if len(paths) > 1 or options.format is not None or options.key_pairs is not None:
             raise click.UsageError("a folder of operations is judged by itself, without --format and --key-pairs")
         return judge_store(paths[0], model, budget=budget, engine=engine, master=master)
-    files = without_manifests(files_in(paths))
+    files = files_in(paths)
     if not files:
         raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
     reading = Reading(
