@@ -13,14 +13,12 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from nemesis.linearizability.accelerator import loaded
 from nemesis.linearizability.counterexample import until
-from nemesis.linearizability.judgement import Budget, KeyJudgement
+from nemesis.linearizability.judgement import KeyJudgement
 from nemesis.linearizability.kernel import KERNELS, judge, judge_by
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
-from nemesis.linearizability.register_batch import proofs
 from nemesis.linearizability.violation import InapplicableError
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, large_shape, random_history, random_shape
@@ -60,9 +58,6 @@ def disagreements(
             if judgement.counterexample is not None and not large:
                 part = parts[judgement.key]
                 wrong += [f"{name}: {line}" for line in _wrong_evidence(judgement, part, workload, strict_cas)]
-    native = loaded()
-    if native is not None and len(proofs(parts, model, Budget(), native)) == len(parts):
-        said.append(("batch", Verdict.VALID))
     if len(parts) == 1:
         said += verdicts_of_runs(history, model)
     for name, verdict in said:
