@@ -65,25 +65,6 @@ def judge(
     return explained(found, parts, model, budget, accelerated=accelerated, evidence_max=evidence_max)
 
 
-def judge_by(
-    kernel: str,
-    key: Hashable,
-    operations: Sequence[Operation],
-    model: Model,
-    budget: Budget | None = None,
-    *,
-    accelerated: bool = True,
-) -> KeyJudgement:
-    """The judgement of one object by the kernel of this name, one of ``KERNELS``.
-
-    Raises InapplicableError if it cannot decide this history.
-    """
-    budget = budget or Budget()
-    found = KERNELS[kernel](case_of(key, operations, model, budget, accelerated))
-    [told_why] = explained([found], {key: operations}, model, budget, accelerated=accelerated)
-    return told_why
-
-
 def _judge_key(
     key: Hashable,
     operations: Sequence[Operation],

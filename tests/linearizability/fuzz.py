@@ -15,7 +15,7 @@ from random import Random
 
 from nemesis.linearizability.counterexample import until
 from nemesis.linearizability.judgement import KeyJudgement
-from nemesis.linearizability.kernel import KERNELS, judge, judge_by
+from nemesis.linearizability.kernel import KERNELS, judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
@@ -23,7 +23,7 @@ from nemesis.linearizability.violation import InapplicableError
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, large_shape, random_history, random_shape
 from tests.linearizability.oracle import linearizable
-from tests.linearizability.runs import verdicts_of_runs
+from tests.linearizability.runs import judge_by, verdicts_of_runs
 
 
 def model_of(workload: str, *, strict_cas: bool) -> Model:
