@@ -25,6 +25,7 @@ from nemesis.history.events import (
     KILLED_FROM_OUTSIDE,
     LAST_KNOWN_LEADER_ELECTED,
     STARTED,
+    TRIMMED,
     UNCLEAN_ELECTION,
 )
 
@@ -97,13 +98,13 @@ class ReplicaEvents:
     """All of it.
 
     ``started`` are those that told of a start. ``leaders`` has (epoch, replica id) of each became-leader, each once,
-    ascending; ``stops`` (replica id, event,
-    detail, time) of each time that a replica ended and nobody of the run had ended it. ``isr_claim`` is absent for a
-    log without an ISR. ``dumped`` has the number of batches of each replica's log that was dumped, by its id, as the
-    history counts them, ``due`` those who have it by what the run was given (``ANY``: somebody), and ``gapless``
-    that every offset of the log holds a client's record by what is known of the system. ``leader_starts``
-    and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none, and an election
-    that two controllers have told of is there once.
+    ascending; ``stops`` (replica id, event, detail, time) of each time that a replica ended and nobody of the run had
+    ended it. ``isr_claim`` is absent for a log without an ISR. ``dumped`` has the number of batches of each replica's
+    log that was dumped, by its id, as the history counts them, ``due`` those who have it by what the run was given
+    (``ANY``: somebody), ``gapless`` that every offset of the log holds a client's record by what is known of the
+    system, and ``trimmed`` that retention may delete its beginning. ``leader_starts`` and ``unclean_elections`` ascend
+    by epoch; a leader that did not say where its log ended has none, and an election that two controllers have told of
+    is there once.
     """
 
     started: frozenset[int] = frozenset()
@@ -115,6 +116,7 @@ class ReplicaEvents:
     dumped: Mapping[int, int] = field(default_factory=dict)
     due: frozenset[int] = frozenset()
     gapless: bool = False
+    trimmed: bool = False
     leader_starts: tuple[LeaderStart, ...] = ()
     unclean_elections: tuple[UncleanElection, ...] = ()
 
@@ -144,6 +146,7 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
         },
         due=frozenset(row["replica_id"] for row in rows if row["event"] == DUE),
         gapless=any(row["event"] == GAPLESS for row in rows),
+        trimmed=any(row["event"] == TRIMMED for row in rows),
         leader_starts=tuple(sorted(_leader_starts(rows), key=lambda start: (start.epoch, start.replica_id))),
         unclean_elections=tuple(sorted(_unclean_elections(rows), key=lambda election: election.epoch)),
     )

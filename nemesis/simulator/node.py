@@ -227,7 +227,6 @@ class Node:
         self._replies, self._inbox, self._stalled = {}, [], []
         self.requests.clear()
         self._lanes = Lanes()
-        self._cuts: list[Cut] = []
         self.slow_lanes.clear()
         self._flushes.forget_all()
         self._world.on_down(self, crash)

@@ -14,7 +14,7 @@ from pathlib import Path
 from nemesis.ci.judged import NotJudgedError, judged_run, verdict_in
 from nemesis.cluster.log_lines import log_lines
 from nemesis.formats.errors import HistoryError as ForeignHistoryError
-from nemesis.history.document import gapless_logs, logs_of, shows_logs, workload_named
+from nemesis.history.document import logs_of, logs_that_are, shows_logs, workload_named
 from nemesis.history.errors import HistoryError
 from nemesis.history.reader import list_shards, read_history, read_replica_events, read_replica_logs
 from nemesis.history.schemas import COMPLETE_MARKER, Kind
@@ -98,7 +98,8 @@ def _read_test(run: Path) -> None:
     workload_named(run, "append")
     shows_logs(run)
     logs_of(run)
-    gapless_logs(run)
+    logs_that_are(run, "gapless")
+    logs_that_are(run, "trimmed")
     read_summary("run", run)
     _read_json(run / "test.json", [], "nothing is told")
     judged_run(run)
