@@ -21,6 +21,7 @@ from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import judged_as_kafka, tell_kafka
 from nemesis.cli.exit import VERDICT_EXITS
 from nemesis.cli.verdicts import junit_written
+from nemesis.verdict import Verdict
 from replica.cli.help import meant
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
     for judgement in judgements:
         _tell_key(judgement, model)
     _tell_summary(history, model, judgements)
-    verdict = verdict_of(judgements)
+    verdict = Verdict.worst(judgement.verdict for judgement in judgements)
     click.echo(f"verdict: {verdict}")
     if options.output is not None:
         _write_json(options.output, _as_json(history, model, judgements, verdict, options))
@@ -233,12 +234,6 @@ def _edn_value(text: str) -> Hashable:
     except (HistoryError, ValueError) as error:
         raise click.BadParameter(f"{text} is not one value in EDN", param_hint="--initial") from error
     return form.value
-
-
-def verdict_of(judgements: Sequence[KeyJudgement]) -> str:
-    """The verdict on the history: *invalid* if one key is, and *valid* only if all are."""
-    found = {judgement.verdict.value for judgement in judgements}
-    return next((verdict for verdict in ("invalid", "unknown") if verdict in found), "valid")
 
 
 def _tell_key(judgement: KeyJudgement, model: Model) -> None:

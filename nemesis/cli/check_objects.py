@@ -19,6 +19,7 @@ from nemesis.cli.check_kafka import check_workloads
 from nemesis.cli.exit import VERDICT_EXITS
 from nemesis.cli.progress import judging_shown
 from nemesis.cli.verdicts import SPARK, junit_written
+from nemesis.verdict import Verdict
 
 if TYPE_CHECKING:
     from nemesis.ci.cases import Case
@@ -82,11 +83,10 @@ def check_runs(folders: Sequence[Path | str], *, engine: str, master: str, junit
             )
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
-    found = {judgement.verdict.value for judgement in judgements}
     for folder, judgement in zip(named.values(), judgements, strict=True):
         reasons = f": {'; '.join(judgement.reasons)}" if judgement.reasons else ""
         click.echo(f"{folder}: {judgement.verdict.value}{reasons}")
-    verdict = next((worse for worse in ("invalid", "unknown") if worse in found), "valid")
+    verdict = Verdict.worst(judgement.verdict for judgement in judgements)
     click.echo(f"verdict: {verdict}")
     with junit_written():
         tell_ci_of_runs([folder for folder in named.values() if isinstance(folder, Path)], junit=junit)

@@ -41,7 +41,7 @@ def disagreements(
     What is too large for the oracle is judged by the kernels, and they are compared with each other.
     """
     model = model_of(workload, strict_cas=strict_cas)
-    said = [("judge", _joint(judgement.verdict for judgement in judge(history, model)))]
+    said = [("judge", Verdict.worst(judgement.verdict for judgement in judge(history, model)))]
     expected = said[0][1]
     wrong: list[str] = []
     if not large:
@@ -53,7 +53,7 @@ def disagreements(
             judgements = [judge_by(name, key, part, model) for key, part in parts.items()]
         except InapplicableError:
             continue
-        said.append((name, _joint(judgement.verdict for judgement in judgements)))
+        said.append((name, Verdict.worst(judgement.verdict for judgement in judgements)))
         for judgement in judgements:
             if judgement.counterexample is not None and not large:
                 part = parts[judgement.key]
@@ -65,12 +65,6 @@ def disagreements(
         if verdict is not expected and not (large and verdict is Verdict.UNKNOWN):
             wrong.append(f"{name} says {verdict}, not {expected}")
     return wrong
-
-
-def _joint(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on all objects."""
-    found = set(verdicts)
-    return next((verdict for verdict in (Verdict.INVALID, Verdict.UNKNOWN) if verdict in found), Verdict.VALID)
 
 
 def _wrong_evidence(

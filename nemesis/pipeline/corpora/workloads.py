@@ -143,8 +143,7 @@ def _judged(file: File, format: Format | None) -> pa.Table:
 def _results_of(found: pa.Table, order: Sequence[str]) -> WorkloadResults:
     places = {run_id: place for place, run_id in enumerate(order)}
     rows = sorted(found.to_pylist(), key=lambda row: places[row["run_id"]])
-    verdicts = {row["verdict"] for row in rows}
-    verdict = next((worse for worse in (Verdict.INVALID, Verdict.UNKNOWN) if worse in verdicts), Verdict.VALID)
+    verdict = Verdict.worst(row["verdict"] for row in rows)
     anomalies = anomaly_table(anomaly for row in rows for anomaly in row.pop("anomalies"))
     return WorkloadResults(verdict=verdict, runs=pa.Table.from_pylist(rows, schema=RUN_ROWS), anomalies=anomalies)
 
