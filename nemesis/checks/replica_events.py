@@ -9,9 +9,10 @@ rule.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
@@ -168,7 +169,7 @@ def _leader_starts(rows: list[dict[str, Any]]) -> Iterator[LeaderStart]:
     for row in rows:
         if row["event"] == BECAME_LEADER and row["epoch"] is not None:
             end = _told(row).get("log_end_offset")
-            if isinstance(end, int):
+            if _is_number(end):
                 yield LeaderStart(epoch=row["epoch"], replica_id=row["replica_id"], log_end_offset=end)
 
 
@@ -179,7 +180,7 @@ def _unclean_elections(rows: list[dict[str, Any]]) -> Iterator[UncleanElection]:
             continue
         told = _told(row)
         leader_id, isr, elr = told.get("leader_id"), replica_ids(told.get("isr")), replica_ids(told.get("elr"))
-        if not isinstance(leader_id, int) or isr is None or elr is None:
+        if not _is_number(leader_id) or isr is None or elr is None:
             continue
         seen.add(row["epoch"])
         yield UncleanElection(
@@ -202,15 +203,20 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 def replica_ids(told: object) -> tuple[int, ...] | None:
     """Replicas as a detail lists them; None if it is no such list."""
-    if not isinstance(told, list) or not all(isinstance(replica_id, int) for replica_id in told):
+    if not isinstance(told, list) or not all(map(_is_number, told)):
         return None
     return tuple(told)
+
+
+def _is_number(told: object) -> TypeGuard[int]:
+    """Whether it is a number as the tables have it, of 64 bits."""
+    return isinstance(told, int) and -(1 << 63) <= told < 1 << 63
 
 
 def _isr_claim(row: dict[str, Any]) -> IsrClaim | None:
     told = _told(row)
     isr, replicas, after_s = replica_ids(told.get("isr")), replica_ids(told.get("replicas")), told.get("after_s")
-    if isr is None or replicas is None or not isinstance(after_s, int | float):
+    if isr is None or replicas is None or not (isinstance(after_s, int | float) and abs(after_s) < math.inf):
         return None
     return IsrClaim(
         leader_id=row["replica_id"],
