@@ -89,7 +89,7 @@ soak-judges: $(INSTALLED) $(GENERATED)
 	$(BIN)/python -m tests.judges.soak --histories 10000 --output store/judges.json
 
 variants: $(INSTALLED) $(GENERATED)
-	$(BIN)/python -m benchmarks.convictions --trials 3 --output store/variants.json --table docs/variants.md
+	$(BIN)/nemesis convict --trials 3 --output store/variants.json --table docs/variants.md
 
 bench: $(INSTALLED) $(GENERATED)
 	$(BIN)/python benchmarks/simulator.py --output store/bench.json

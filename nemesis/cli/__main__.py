@@ -19,6 +19,7 @@ from replica.cli.help import Group, Sections, example
 
 COMMANDS = {
     "check": "check",
+    "convict": "convict",
     "demo": "run",
     "doctor": "doctor",
     "drift": "drift",
@@ -41,7 +42,7 @@ COMPLETION = "_NEMESIS_COMPLETE"
 SECTIONS: Sections = {
     "Break a cluster, and judge it": ("run", "demo", "soak", "doctor"),
     "Look at what was recorded": ("check", "drift", "explain", "history", "serve", "export", "index", "gc"),
-    "Simulate": ("sim", "shrink", "story", "list-variants"),
+    "Simulate": ("sim", "shrink", "story", "convict", "list-variants"),
 }
 
 

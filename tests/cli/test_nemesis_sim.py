@@ -1,4 +1,4 @@
-"""``nemesis sim``: what it prints, what it writes, and how it ends."""
+"""``nemesis sim`` and ``nemesis convict``: what they print, what they write, and how they end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nemesis.cli.__main__ import main
 from nemesis.cli.exit import Exit
 from nemesis.cli.sim import exit_of
 from nemesis.simulator.rare import rares_of
-from nemesis.variants.catalogue import BUILT
+from nemesis.variants.catalogue import ALL, BUILT
 from nemesis.variants.worlds import WorldKind
 
 WRONG = ("--variant", "ack-before-replication", "--time-limit", "12")
@@ -203,3 +203,26 @@ def test_an_interrupted_sweep_tells_what_it_has(tmp_path: Path) -> None:
     assert out.startswith(f"verdicts: {document['verdicts']['valid']} valid, ")
     assert document["verdicts"]["valid"] > 0
     assert psutil.wait_procs(workers, timeout=PATIENCE_S)[1] == []
+
+
+def test_convictions_are_measured_and_made_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One command measures, writes the result and the page; the page can be made again from the result alone."""
+    output, table, again = tmp_path / "variants.json", tmp_path / "docs" / "variants.md", tmp_path / "again.md"
+    options = ("--trials", "2", "--jobs", "1", "--output", str(output))
+    code, out, _ = nemesis(capsys, "convict", *WRONG, *options, "--table", str(table))
+    (row,) = json.loads(output.read_text())["variants"]
+
+    assert code == Exit.VALID
+    assert "ack-before-replication: convicted 2 times in 2 seeds, median 1" in out
+    assert (row["variant"], row["trials"], row["violations"]) == (WRONG[1], [1, 1], {"acknowledged-is-committed": 2})
+    assert all(f"`{mutant.name}`" in table.read_text() for mutant in ALL)
+    assert nemesis(capsys, "convict", "--read", str(output), "--table", str(again))[0] == Exit.VALID
+    assert again.read_text() == table.read_text()
+
+
+def test_a_variant_that_gets_away_is_unknown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A harness that does not convict every wrong protocol does not exit as if it did."""
+    options = ("--time-limit", "1", "--seeds-max", "1", "--jobs", "1", "--output", str(tmp_path / "variants.json"))
+    code, out, _ = nemesis(capsys, "convict", "--variant", "truncate-below-high-watermark", *options)
+
+    assert (code, "not convicted in 1 seeds" in out) == (Exit.UNKNOWN, True)

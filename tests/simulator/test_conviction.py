@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from benchmarks.convictions import MISTAKES, Conviction, convict, document, main, page
-from nemesis.cli.exit import Exit
+from nemesis.simulator.conviction import MISTAKES, Conviction, convict, document, page
 from nemesis.simulator.corpus import RunRow, SeedResult
 from nemesis.simulator.run import SimOptions
 from nemesis.simulator.sweep import Lost, Workers
@@ -20,7 +16,6 @@ from nemesis.variants.catalogue import ALL, BUILT
 from nemesis.variants.mutant import Equivalent
 
 VARIANT = "ack-before-replication"
-WRONG = ("--variant", VARIANT, "--time-limit", "12")
 
 
 class Scripted(Workers):
@@ -143,32 +138,3 @@ def test_the_page_in_docs_is_of_these_variants(pytestconfig: pytest.Config) -> N
 
     assert [row.split("|")[2].strip(" `") for row in rows] == [mutant.name for mutant in ALL]
     assert [row for row in rows if "not measured" in row] == []
-
-
-def measured(*arguments: str) -> tuple[int, str]:
-    """Run the command; its exit code and what it printed."""
-    result = CliRunner().invoke(main, arguments)
-    return result.exit_code, result.output
-
-
-def test_convictions_are_measured_and_made_a_page(tmp_path: Path) -> None:
-    """One command measures, writes the result and the page; the page can be made again from the result alone."""
-    output, table, again = tmp_path / "variants.json", tmp_path / "docs" / "variants.md", tmp_path / "again.md"
-    options = ("--trials", "2", "--jobs", "1", "--output", str(output))
-    code, out = measured(*WRONG, *options, "--table", str(table))
-    (row,) = json.loads(output.read_text())["variants"]
-
-    assert code == Exit.VALID
-    assert "ack-before-replication: convicted 2 times in 2 seeds, median 1" in out
-    assert (row["variant"], row["trials"], row["violations"]) == (WRONG[1], [1, 1], {"acknowledged-is-committed": 2})
-    assert all(f"`{mutant.name}`" in table.read_text() for mutant in ALL)
-    assert measured("--read", str(output), "--table", str(again))[0] == Exit.VALID
-    assert again.read_text() == table.read_text()
-
-
-def test_a_variant_that_gets_away_is_unknown(tmp_path: Path) -> None:
-    """A harness that does not convict every wrong protocol does not exit as if it did."""
-    options = ("--time-limit", "1", "--seeds-max", "1", "--jobs", "1", "--output", str(tmp_path / "variants.json"))
-    code, out = measured("--variant", "truncate-below-high-watermark", *options)
-
-    assert (code, "not convicted in 1 seeds" in out) == (Exit.UNKNOWN, True)

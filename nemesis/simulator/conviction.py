@@ -1,4 +1,4 @@
-"""How many seeds it takes until each wrong protocol is convicted, and the page that says so: ``make variants``.
+"""How many seeds it takes until each wrong protocol is convicted, and the page that says so.
 
 Owns the measurement and its JSON document, and the table made of that. Seeds are tried in their order from 1, and every
 conviction begins a new count: so one pass gives many independent trials, and their median means something. A variant
@@ -7,32 +7,21 @@ that goes unconvicted for ``seeds_max`` seeds in a row is given up.
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count
-from pathlib import Path
 from statistics import median
 from typing import Any, assert_never
 
-import click
-
-from nemesis.cli.exit import Exit
-from nemesis.cli.progress import sweep_shown
-from nemesis.cli.words import time_limit, variant_name
-from nemesis.runner import versions
 from nemesis.simulator.corpus import run_seed
 from nemesis.simulator.run import TIME_LIMIT_S, SimOptions
 from nemesis.simulator.sweep import Lost, Workers
 from nemesis.variants.catalogue import ALL, BUILT
 from nemesis.variants.mutant import Equivalent, Variant
 from nemesis.verdict import Verdict
-from replica.cli.help import example
 
 TRIALS = 11
 SEEDS_MAX = 1000
@@ -105,7 +94,7 @@ def document(convictions: Sequence[Conviction], *, seeds_max: int, time_limit_s:
 
 PAGE = """# Wrong protocols, and how soon the simulator convicts them
 
-`make variants` writes this page (`python -m benchmarks.convictions`). Change nothing here by hand.
+`make variants` writes this page (`nemesis convict`). Change nothing here by hand.
 
 A harness that never convicts proves nothing. So each known way of getting replication wrong is kept as a *variant*: the
 right protocol with one wrong decision, or with a few where the others would make one good. The letter says where it
@@ -192,79 +181,3 @@ def _measured(row: Mapping[str, Any]) -> list[str]:
         return [f"**not convicted** in {row['seeds']} seeds", "0", "", "", ""]
     names = ", ".join(f"{name} ({times})" for name, times in row["violations"].items())
     return [names, f"{len(row['trials'])}", f"{row['median']:g}", f"{max(row['trials'])}", f"`{row['command']}`"]
-
-
-_file = click.Path(dir_okay=False, path_type=Path)
-
-
-@click.command(epilog=example("python -m benchmarks.convictions --variant vote-not-persisted --trials 3"))
-@click.option("--variant", "variants", multiple=True, type=variant_name, help="Only it.")
-@click.option("--trials", type=click.IntRange(1, 1000), default=11, show_default=True, help="Convictions of each.")
-@click.option(
-    "--seeds-max",
-    type=click.IntRange(1, 100_000),
-    default=1000,
-    show_default=True,
-    help="In a row without a conviction.",
-)
-@click.option("--time-limit", type=time_limit, default=60.0, show_default=True, help="Virtual s each.")
-@click.option("--jobs", type=click.IntRange(1, 512), help="Processes. [default: one a core]")
-@click.option("--output", type=_file, default=Path("store/variants.json"), show_default=True)
-@click.option("--table", type=_file, metavar="FILE", help="Write a page with the table of all variants, in Markdown.")
-@click.option(
-    "--read", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Take the result from there."
-)
-def main(output: Path, table: Path | None, read: Path | None, **given: Any) -> None:
-    """Simulate each wrong protocol until it was convicted several times.
-
-    Exits with 0 if all of them were, with 2 if one was not, for then this harness proves less than it says, and with
-    255 if the harness itself failed at some seed.
-    """
-    measured = _measure(output, **given) if read is None else json.loads(read.read_text(encoding="utf-8"))
-    if table is not None:
-        table.parent.mkdir(parents=True, exist_ok=True)
-        table.write_text(page(measured), encoding="utf-8")
-        click.echo(f"table: {table}")
-    if any(row["errors"] for row in measured["variants"]):
-        sys.exit(Exit.INTERNAL_ERROR)
-    sys.exit(Exit.VALID if all(row["trials"] for row in measured["variants"]) else Exit.UNKNOWN)
-
-
-def _measure(
-    output: Path, *, variants: Sequence[str], trials: int, seeds_max: int, time_limit: float, jobs: int | None
-) -> dict[str, Any]:
-    convictions = []
-    with Workers(jobs or os.cpu_count() or 1) as workers:
-        for name in variants or tuple(BUILT):
-            with sweep_shown(None) as show:
-                one = convict(
-                    name,
-                    workers,
-                    trials=trials,
-                    seeds_max=seeds_max,
-                    time_limit_s=time_limit,
-                    on_seed=partial(show, name),
-                )
-            convictions.append(one)
-            click.echo(told(one))
-    measured = document(convictions, seeds_max=seeds_max, time_limit_s=time_limit)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps({"versions": versions(), **measured}, indent=2) + "\n", encoding="utf-8")
-    click.echo(f"result: {output}")
-    return measured
-
-
-def told(one: Conviction) -> str:
-    """One variant in one line."""
-    errors = f"; the harness failed at {one.errors} seeds" if one.errors else ""
-    if not one.trials:
-        return f"{one.variant}: not convicted in {one.seeds} seeds{errors}"
-    name = next(iter(one.violations))
-    return (
-        f"{one.variant}: convicted {len(one.trials)} times in {one.seeds} seeds, median {one.median:g}, "
-        f"most {max(one.trials)}, mostly of {name}{errors}\n  {one.command}"
-    )
-
-
-if __name__ == "__main__":
-    main()
