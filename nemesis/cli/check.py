@@ -115,9 +115,7 @@ def _follow(paths: Sequence[Path], options: FileOptions, *, engine: str | None, 
     if len(paths) > 1 or paths[0].is_file() or options.names:
         raise click.UsageError("--follow is for one run: give its folder, and no options for files")
     check_is_run(paths[0])
-    if engine is not None:
-        choose_engine(engine)  # What cannot be had is refused before anything is waited for.
-    return follow_and_tell(paths[0].resolve(), engine=engine, master=master, patience_s=patience_s)
+    return follow_and_tell(paths[0].resolve(), engine=choose_engine(engine), master=master, patience_s=patience_s)
 
 
 def _check_many(

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nemesis.cli.exit import VERDICT_EXITS
-from nemesis.cli.progress import judging_shown
-from nemesis.cli.verdicts import LOCAL, are_small, choose_engine, tell
+from nemesis.cli.exit import VERDICT_EXITS, refusal_of
+from nemesis.cli.verdicts import LOCAL, SPARK, tell
 
 if TYPE_CHECKING:
     from nemesis.history.stopped import Found
@@ -52,23 +51,44 @@ patience_option = click.option(
 
 
 class Watch:
-    """A follower that may fail, and what of it was told. One that has failed is not asked again."""
+    """A follower that may fail, what of it was told, and the engine that judges the run when it is over.
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
+    A follower that has failed is not asked again. The engine that it ran on may be gone with it, so that this process
+    judges the run, unless it was only too long to be followed.
+    """
+
+    def __init__(self, follower: Follower, engine: str) -> None:
+        self.follower = follower
+        self.engine = engine
         self.told: list[Mapping[str, Any]] = []
         self.has_failed = False
 
-    def look(self) -> list[Mapping[str, Any]]:
+    def ask(self, look: Callable[[], list[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
         """What the follower finds; nothing once it has failed, which is said."""
         if self.has_failed:
             return []
         try:
-            return list(self._follower.look())
+            return look()
         except Exception as error:
-            self.has_failed = True
-            _say(f"no longer judged while it goes on, but when it is over: {type(error).__name__}: {error}")
+            self._give_up(error)
             return []
+
+    def _give_up(self, error: Exception) -> None:
+        from nemesis.pipeline.streaming import TooLongError
+
+        self.has_failed = True
+        by = ""
+        if self.engine == SPARK and not isinstance(error, TooLongError):
+            self.engine = LOCAL
+            by = ", by this process"
+        _say(f"no longer judged while it goes on, but when it is over{by}: {type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Look no more. A follower that has died since it was asked last is found out here."""
+        if self.engine == SPARK:
+            self.ask(self.follower.look)
+        with suppress(Exception):
+            self.follower.close()
 
 
 def _say(text: str) -> None:
@@ -77,37 +97,54 @@ def _say(text: str) -> None:
         click.echo(text, err=True)
 
 
-def follow_and_tell(folder: Path, *, engine: str | None, master: str, patience_s: float) -> int:
+def follow_and_tell(folder: Path, *, engine: str, master: str, patience_s: float) -> int:
     """Tell the anomalies of a run as they appear; when it is over judge it, print the result; returns the exit code."""
     from nemesis.history import HistoryError
 
-    click.echo(f"following {folder}", err=True)
+    click.echo(f"following {folder} with {engine}", err=True)
     try:
-        watch = watch_of(folder)
-        _tell_until_over(folder, watch, patience_s)
-        judgement = judged_at_the_end(folder, watch, choose_engine(engine, is_small=are_small((folder,))), master)
+        with followed(folder, engine=engine, master=master) as watch:
+            _tell_until_over(folder, watch, patience_s)
+            judgement = judged_at_the_end(folder, watch, master)
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
     tell(judgement, folder)
     return VERDICT_EXITS[judgement.verdict.value]
 
 
-def watch_of(folder: Path) -> Watch:
-    """Watch the run in ``folder``. Raises HistoryError for one that cannot be followed."""
-    from nemesis.pipeline.streaming import follow
+@contextmanager
+def followed(folder: Path, *, engine: str, master: str) -> Iterator[Watch]:
+    """Watch the run in ``folder``. Raises UnsupportedError where the engine cannot follow."""
+    from nemesis.pipeline import EngineUnavailableError
+    from nemesis.pipeline.streaming import following
 
-    return Watch(follow(folder))
+    try:
+        with following(folder, engine=engine, master=master) as follower:
+            yield Watch(follower, engine)
+    except EngineUnavailableError as error:
+        raise refusal_of(error) from error
 
 
-def judged_at_the_end(folder: Path, watch: Watch, engine: str, master: str) -> Judgement:
+def check_can_follow(engine: str, master: str) -> None:
+    """Raise UnsupportedError where the engine cannot follow."""
+    from nemesis.pipeline import EngineUnavailableError, streaming
+
+    try:
+        streaming.check_can_follow(engine, master)
+    except EngineUnavailableError as error:
+        raise refusal_of(error) from error
+
+
+def judged_at_the_end(folder: Path, watch: Watch, master: str) -> Judgement:
     """The judgement of the whole. What was told and does not stand in it is said, and makes a run that is valid
     otherwise *unknown*: one of the two is wrong."""
     from nemesis.checks import Verdict
     from nemesis.checks.registry import is_shown
     from nemesis.pipeline import judge_run
 
-    with judging_shown(engine):
-        judgement = judge_run(folder, engine=engine, master=master)
+    watch.close()
+    click.echo(f"judging with {watch.engine}", err=True)
+    judgement = judge_run(folder, engine=watch.engine, master=master)
     missing = [row for row in watch.told if not is_shown(row["anomaly"], row["topic_partition"], judgement.anomalies)]
     if not missing:
         return judgement
@@ -126,9 +163,9 @@ def _tell_until_over(folder: Path, watch: Watch, patience_s: float) -> None:
             _say(f"nothing was added to the run for {patience_s:g} s: it is judged as it is")
             break
         began_s = time.monotonic()
-        _tell_found(watch)
+        _tell_found(watch, watch.follower.look)
         time.sleep(max(LOOK_S, time.monotonic() - began_s))
-    _tell_found(watch)
+    _tell_found(watch, watch.follower.catch_up)
 
 
 def _silent_s(folder: Path) -> float:
@@ -141,10 +178,10 @@ def _silent_s(folder: Path) -> float:
         raise click.ClickException(f"{folder} is gone: what it held can no longer be judged") from None
 
 
-def _tell_found(watch: Watch) -> None:
-    for row in watch.look():
+def _tell_found(watch: Watch, look: Callable[[], list[Mapping[str, Any]]]) -> None:
+    for row in watch.ask(look):
         watch.told.append(row)
-        click.echo(f"anomaly: {_found(row, 0)}")
+        click.echo(f"anomaly: {_found(row, 0, '')}")
 
 
 async def first_anomaly(watch: Watch) -> Found | None:
@@ -153,18 +190,18 @@ async def first_anomaly(watch: Watch) -> Found | None:
 
     while True:
         began_s = time.monotonic()
-        rows = await asyncio.to_thread(watch.look)
+        rows = await asyncio.to_thread(watch.ask, watch.follower.look)
         if watch.has_failed:
             return None
         if rows:
-            found = _found(rows[0], len(rows) - 1)
+            found = _found(rows[0], len(rows) - 1, watch.engine)
             _say(f"stopping at the first anomaly, {found}")
             return found
         await asyncio.sleep(max(LOOK_S, time.monotonic() - began_s))
 
 
-def _found(row: Mapping[str, Any], others: int) -> Found:
+def _found(row: Mapping[str, Any], others: int, engine: str) -> Found:
     from nemesis.history.stopped import Found
 
     told = {name: row[name] for name in ("anomaly", "topic_partition", "detail")}
-    return Found(**told, others=others, engine=LOCAL)
+    return Found(**told, others=others, engine=engine)

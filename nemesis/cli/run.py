@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +22,7 @@ import click
 from nemesis.cli.cluster import NAMES, cluster_options, enter_network, replica_options
 from nemesis.cli.exit import Exit
 from nemesis.cli.faults import drawn_schedule, flip_flop_option, interval_option, nemesis_option
-from nemesis.cli.follow import first_anomaly, watch_of
+from nemesis.cli.follow import check_can_follow, first_anomaly, followed
 from nemesis.cli.progress import progress_shown
 from nemesis.cli.verdicts import (
     SMALL_OPERATIONS_MAX,
@@ -243,6 +244,8 @@ def record_and_judge(
     from nemesis.runner import check_supported, new_folder, write_documents
 
     check_supported(options, schedule)
+    if stop_at_anomaly:
+        check_can_follow(engine, master)
     now = datetime.now(UTC)
     try:
         folder = new_folder(store, now, options.workload)
@@ -250,11 +253,17 @@ def record_and_judge(
         raise click.BadParameter(f"no folder for the run can be made: {error}", param_hint="--store") from None
     words: list[str] = click.get_current_context().find_object(list) or ["nemesis"]
     write_documents(folder, options, schedule, words, now)
-    click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)
-    wait = partial(first_anomaly, watch_of(folder)) if stop_at_anomaly else None
-    if not _recorded(folder, options, schedule, wait):
-        return Exit.INTERRUPTED
-    return judge_and_tell(folder, engine=engine, master=master, junit=junit)
+    following = followed(folder, engine=engine, master=master) if stop_at_anomaly else nullcontext()
+    # The session is there before the cluster is: its start would take the replicas' time.
+    with following as watch:
+        click.echo(f"recording {folder}: schedule {schedule.name}, seed {options.seed}", err=True)
+        wait = None if watch is None else partial(first_anomaly, watch)
+        if not _recorded(folder, options, schedule, wait):
+            return Exit.INTERRUPTED
+        if watch is not None:
+            watch.close()
+            engine = watch.engine
+        return judge_and_tell(folder, engine=engine, master=master, junit=junit)
 
 
 def _recorded(folder: Path, options: RunOptions, schedule: Schedule, wait: FirstAnomaly | None) -> bool:

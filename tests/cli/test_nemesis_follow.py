@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from nemesis.cli.check import check
+from nemesis.cli.exit import UnsupportedError
 from nemesis.cli.follow import follow_and_tell
+from nemesis.cli.run import record_and_judge
+from nemesis.runner import RunOptions
+from nemesis.schedules.directed import DEMO
 from tests.cli.commands import nemesis
 from tests.pipeline.prefixes import Growing
 from tests.pipeline.recorded import record_run
@@ -89,3 +93,12 @@ def test_a_run_that_is_taken_away_is_said_to_be_gone(tmp_path: Path) -> None:
     """Its folder may be deleted while somebody waits for more of it."""
     with pytest.raises(click.ClickException, match="is gone"):
         follow_and_tell(tmp_path / "run", engine="local", master="local[1]", patience_s=1.0)
+
+
+def test_a_run_that_could_not_be_followed_is_not_begun(tmp_path: Path) -> None:
+    """A Spark Connect server is refused before there is a folder."""
+    with pytest.raises(UnsupportedError, match="Spark Connect"):
+        record_and_judge(
+            RunOptions(seed=1), DEMO, store=tmp_path, engine="spark", master="sc://nowhere:1", stop_at_anomaly=True
+        )
+    assert list(tmp_path.iterdir()) == []

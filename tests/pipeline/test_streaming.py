@@ -23,10 +23,11 @@ from nemesis.history.recorder import Clock
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
 from nemesis.history.writer import HistoryWriter, shard_name
-from nemesis.pipeline import judge_run, write_results
+from nemesis.pipeline import EngineUnavailableError, judge_run, write_results
 from nemesis.pipeline.local import judge_locally
 from nemesis.pipeline.runs import open_runs
-from nemesis.pipeline.streaming import Follower, FollowError, Growth
+from nemesis.pipeline.streaming import Follower, FollowError, Growth, following
+from nemesis.pipeline.streaming.follow import InProcessFollower
 from nemesis.report.data import read_run
 from nemesis.runner import FirstAnomaly, OpenRun, RunOptions
 from nemesis.schedules.schedule import Inject, Schedule, Step
@@ -75,7 +76,7 @@ def kinds(follower: Follower) -> list[str]:
 
 def test_each_anomaly_is_found_when_it_is_written_and_once(tmp_path: Path) -> None:
     """Nothing before, nothing twice, and what only the logs show is left to the end."""
-    growing, follower = Growing(tmp_path / "run", WRONG), Follower(tmp_path / "run")
+    growing, follower = Growing(tmp_path / "run", WRONG), InProcessFollower(tmp_path / "run")
     assert kinds(follower) == []
     growing.write(6)
     assert kinds(follower) == []
@@ -87,13 +88,13 @@ def test_each_anomaly_is_found_when_it_is_written_and_once(tmp_path: Path) -> No
     growing.tell(became_leader(2, 1))
     assert kinds(follower) == ["two-leaders"]
     growing.finish()
-    assert follower.look() == []
+    assert follower.catch_up() == []
 
 
 def test_what_is_too_much_for_the_end_is_too_much_meanwhile(tmp_path: Path) -> None:
     """A topic-partition is judged up to as much as at the end; others that have less go on to be."""
     growing = Growing(tmp_path / "run", WRONG)
-    found = {most: Follower(tmp_path / "run", weight_max=most) for most in (7, 8, 100)}
+    found = {most: InProcessFollower(tmp_path / "run", weight_max=most) for most in (7, 8, 100)}
     growing.write(8)
     assert [sorted(kinds(found[most])) for most in found] == [[], *[["inconsistent-offsets", "phantom-read"]] * 2]
 
@@ -103,7 +104,7 @@ def test_only_what_has_new_rows_is_judged_again(tmp_path: Path) -> None:
     growing = Growing(tmp_path / "run", WRONG)
     judged: list[list[str]] = []
 
-    class Watched(Follower):
+    class Watched(InProcessFollower):
         def judge(self, touched: list[str]) -> list[Row]:
             judged.append(touched)
             return super().judge(touched)
@@ -135,18 +136,29 @@ def test_what_cannot_be_followed_says_so(tmp_path: Path) -> None:
     growing.write(16)
     shard = tmp_path / "run/history" / shard_name(0)
     with pytest.raises(FollowError, match="longer than 15 events"):
-        Follower(tmp_path / "run", Growth(tmp_path / "run", events_max=15)).look()
+        InProcessFollower(tmp_path / "run", Growth(tmp_path / "run", events_max=15)).look()
     whole = shard.read_bytes()
     shard.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
     with pytest.raises(FollowError, match="is damaged"):
-        Follower(tmp_path / "run").look()
+        InProcessFollower(tmp_path / "run").look()
     shard.write_bytes(b"PAR1")
     with pytest.raises(FollowError, match="cannot be read"):
-        Follower(tmp_path / "run").look()
+        InProcessFollower(tmp_path / "run").look()
     growing.tell(became_leader(1, 1))
     shard.write_bytes((tmp_path / "run/events" / shard_name(0)).read_bytes())
     with pytest.raises(FollowError, match="other columns"):
-        Follower(tmp_path / "run").look()
+        InProcessFollower(tmp_path / "run").look()
+
+
+def test_a_connect_server_cannot_follow(tmp_path: Path) -> None:
+    """What a server finds while it runs it cannot hand back: it is said before anything begins."""
+    with (
+        pytest.raises(EngineUnavailableError, match="Spark Connect"),
+        following(tmp_path, engine="spark", master="sc://nowhere:1"),
+    ):
+        pass
+    with following(tmp_path, engine="local") as follower:
+        assert follower.look() == []
 
 
 def test_what_stopped_a_run_is_told_with_its_verdict(tmp_path: Path) -> None:
@@ -228,7 +240,7 @@ def test_a_follower_that_has_failed_fails_ever_after(tmp_path: Path) -> None:
     shard = tmp_path / "run/history" / shard_name(0)
     whole = shard.read_bytes()
     shard.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
-    follower = Follower(tmp_path / "run")
+    follower = InProcessFollower(tmp_path / "run")
     with pytest.raises(FollowError, match="is damaged"):
         follower.look()
     shard.write_bytes(whole)
@@ -277,7 +289,7 @@ async def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:
     """No further fault is done, the one that was is healed, and the history has its end, and says why it came."""
     folder, system = tmp_path / "run", TwoFaced()
     async with asyncio.timeout(50):
-        stopped = await recorded(folder, system, partial(first_anomaly, Watch(Follower(folder))))
+        stopped = await recorded(folder, system, partial(first_anomaly, Watch(InProcessFollower(folder), "local")))
     assert stopped is not None
     assert stopped.found.anomaly in ("phantom-read", "inconsistent-offsets")
     rows = read_history(folder).to_pylist()
@@ -296,13 +308,13 @@ async def test_a_run_stops_at_its_first_anomaly(tmp_path: Path) -> None:
 async def test_a_run_goes_on_when_nobody_looks_any_more(error: Exception | None, tmp_path: Path) -> None:
     """A follower that finds nothing or fails stops nothing."""
 
-    class Failing(Follower):
+    class Failing(InProcessFollower):
         def look(self) -> list[Row]:
             if error is not None:
                 raise error
             return []
 
-    waiting = first_anomaly(Watch(Failing(tmp_path)))
+    waiting = first_anomaly(Watch(Failing(tmp_path), "local"))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1.0):
             await recorded(tmp_path / "run", FakeSystem(), lambda: waiting)
@@ -317,40 +329,56 @@ class Deaf(io.StringIO):
         raise BrokenPipeError
 
 
-class Dying(Follower):
-    """A follower of which nothing can be asked."""
+class Dying(InProcessFollower):
+    """A follower whose engine has died: nothing can be asked of it, and it cannot be ended."""
 
     def look(self) -> list[Row]:
-        """Nobody answers."""
+        """Its engine does not answer."""
+        raise ConnectionRefusedError("nobody is there")
+
+    def close(self) -> None:
+        """Nor here."""
         raise ConnectionRefusedError("nobody is there")
 
 
-@pytest.mark.parametrize("follower", [Follower, Dying])
-async def test_a_run_is_told_of_to_nobody(follower: type[Follower], tmp_path: Path) -> None:
+@pytest.mark.parametrize("follower", [InProcessFollower, Dying])
+async def test_a_run_is_told_of_to_nobody(follower: type[InProcessFollower], tmp_path: Path) -> None:
     """When standard error is closed, what is found and what fails are not told, and are no error of the recording."""
     Growing(tmp_path / "run", WRONG).write(8)
     with contextlib.redirect_stderr(Deaf()):
-        found = await first_anomaly(Watch(follower(tmp_path / "run")))
+        found = await first_anomaly(Watch(follower(tmp_path / "run"), "local"))
     assert (found is None) == (follower is Dying)
 
 
-def test_a_run_whose_follower_has_failed_is_judged_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("dies_early", [True, False])
+def test_a_run_is_judged_without_the_engine_that_died(
+    dies_early: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """That it is no longer judged while it goes on is said once, with the reason."""
+    """Whether it was asked once more or is only to be ended: this process judges, and says so."""
     folder = record_run(tmp_path / "run", WRONG)
-    watch = Watch(Dying(folder))
-    assert [watch.look(), watch.look()] == [[], []]
-    assert judged_at_the_end(folder, watch, "local", "local[1]").verdict is Verdict.INVALID
-    assert capsys.readouterr().err.count("when it is over: ConnectionRefusedError") == 1
+    watch = Watch(Dying(folder), "spark")
+    if dies_early:
+        assert watch.ask(watch.follower.look) == []
+    judgement = judged_at_the_end(folder, watch, "local[1]")
+    assert judgement.verdict is Verdict.INVALID
+    assert judgement.engine["name"] == "local"
+    assert "when it is over, by this process: ConnectionRefusedError" in capsys.readouterr().err
+
+
+def test_a_run_that_is_too_long_to_be_followed_keeps_its_engine(tmp_path: Path) -> None:
+    """Nothing is wrong with Spark then, and a long run is what it is for."""
+    Growing(tmp_path / "run", WRONG).write(16)
+    watch = Watch(InProcessFollower(tmp_path / "run", Growth(tmp_path / "run", events_max=15)), "spark")
+    assert watch.ask(watch.follower.look) == []
+    assert (watch.has_failed, watch.engine) == (True, "spark")
 
 
 @pytest.mark.parametrize(("run", "verdict"), [(CLEAN, Verdict.UNKNOWN), (WRONG, Verdict.INVALID)])
 def test_what_was_told_must_stand_in_the_whole(run: Run, verdict: Verdict, tmp_path: Path) -> None:
     """Else a run that would be valid is unknown, and one that is invalid says it as well."""
     folder = record_run(tmp_path / "run", run)
-    watch = Watch(Follower(folder))
+    watch = Watch(InProcessFollower(folder), "local")
     watch.told.append({"anomaly": "stale-read", "topic_partition": "log-0"})
-    judgement = judged_at_the_end(folder, watch, "local", "local[1]")
+    judgement = judged_at_the_end(folder, watch, "local[1]")
     assert judgement.verdict is verdict
     assert "not shown by the whole: stale-read of log-0; one of the two is wrong" in judgement.reasons[-1]
