@@ -4,8 +4,7 @@ Owns the shapes of the histories, which are those that break search-based checke
 ``store/bench-linearizability.json``. The generated histories are the same every time; ``--recordings`` adds those that
 Jepsen has recorded of a cas-register, read as Porcupine's own model reads them: a failed compare-and-set proves that
 the value differed. Each measurement has a process of its own, whose memory is its peak. Reading and generating are not
-measured; nor is making columns, where they are judged: so that row is the search and its encoding, without Python's
-values and without evidence. ``--porcupine`` compares with Porcupine, of which it names a checkout; Go must be there.
+measured. ``--porcupine`` compares with Porcupine, of which it names a checkout; Go must be there.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import time
-from array import array
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import CDLL
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -26,15 +23,11 @@ import click
 from benchmarks import porcupine
 from benchmarks.result import write_result
 from nemesis.formats.reading import read_history_file
-from nemesis.linearizability.accelerator import first_answers, loaded
-from nemesis.linearizability.beam import Answer
-from nemesis.linearizability.forms import RegisterForm
-from nemesis.linearizability.judgement import Budget
+from nemesis.linearizability.accelerator import loaded
 from nemesis.linearizability.kernel import judge
-from nemesis.linearizability.model import Model, relevant
+from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
-from nemesis.linearizability.register_events import COLUMNS, RegisterColumns, columns_of
 
 KIB = 1024
 TIMES = 3
@@ -166,44 +159,6 @@ def measure(name: str, histories: Sequence[Sequence[Operation]], *, accelerated:
     return _timed(name, "C" if accelerated else "Python", sum(map(len, histories)), verdicts)
 
 
-def measure_columns(name: str, histories: Sequence[Sequence[Operation]], native: CDLL) -> Measured:
-    """What the first runs in C take for all objects in one call, whose operations are columns already."""
-    model = _model()
-    parts = [_telling(part, model) for one in histories for part in model.partition(one).values()]
-    columns = _joined([columns_of(part, _forms(part, model), model.register_initial()) for part in parts])
-
-    def verdicts() -> set[str]:
-        found = first_answers(columns, Budget(), native)
-        names = {Answer.YES: "valid", Answer.NO: "invalid", Answer.UNDECIDED: "unknown"}
-        return {names[answer.answer] for answer in found}
-
-    return _timed(name, "C, columns", sum(map(len, histories)), verdicts)
-
-
-def _telling(part: Sequence[Operation], model: Model) -> list[Operation]:
-    """What says something: an unknown compare-and-set of equal values could only have read."""
-    return [
-        operation
-        for operation in relevant(part, model)
-        if operation.outcome is not Outcome.INFO
-        or not (isinstance(form := model.form(operation), RegisterForm) and form.reads_only)
-    ]
-
-
-def _forms(part: Sequence[Operation], model: Model) -> list[RegisterForm]:
-    return [form for operation in part if isinstance(form := model.form(operation), RegisterForm)]
-
-
-def _joined(parts: Sequence[RegisterColumns]) -> RegisterColumns:
-    joined: dict[str, array[int]] = {name: array("q") for name in COLUMNS}
-    joined["starts"].append(0)
-    for part in parts:
-        joined["starts"].append(joined["starts"][-1] + part.starts[1])
-        for name in COLUMNS[1:]:
-            joined[name].extend(getattr(part, name))
-    return RegisterColumns(**joined)
-
-
 def _timed(name: str, checker: str, operations: int, verdicts: Callable[[], set[str]]) -> Measured:
     seen: set[str] = set()
     seconds: list[float] = []
@@ -239,8 +194,6 @@ def _histories(work: Work) -> tuple[str, list[list[Operation]]]:
 
 
 def _measured(work: Work, way: str) -> Measured:
-    if way == "columns" and (native := loaded()) is not None:
-        return measure_columns(*_histories(work), native)
     return measure(*_histories(work), accelerated=way == "C")
 
 
@@ -261,7 +214,7 @@ def _measured_by_porcupine(work: Work, program: Path) -> Measured:
 
 def figures(shapes: Sequence[Shape], recordings: Path | None, program: Path | None) -> Iterator[Measured]:
     """Every measurement: the recordings, then each shape, in Python, in C where it is there, and by ``program``."""
-    ways = ("Python", "C", "columns") if loaded() is not None else ("Python",)
+    ways = ("Python", "C") if loaded() is not None else ("Python",)
     context = multiprocessing.get_context("spawn")
     for work in (*((recordings,) if recordings is not None else ()), *shapes):
         for way in ways:

@@ -1,9 +1,9 @@
 """How much the judges find of what is planted, and whether they find what is not there: recall and precision by kind.
 
-Owns the measurement and its figures in ``store/bench-planted.json``. Histories are made up by ``nemesis.synth``, which
-shares no code with the judges, one with every kind of anomaly for each model, seed and form. An anomaly is found if its
-kind is told of its key; whatever else is told is a false positive, unless the manifest says that it follows. The exit
-code is 1 if one was missed or one was made up.
+Owns the measurement and its figures in ``store/bench-planted.json``. Histories are made up by ``benchmarks.synth``,
+which shares no code with the judges, one with every kind of anomaly for each model, seed and form. An anomaly is found
+if its kind is told of its key; whatever else is told is a false positive, unless the manifest says that it follows. The
+exit code is 1 if one was missed or one was made up.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from typing import Any
 import click
 
 from benchmarks.result import write_result
+from benchmarks.synth.build import build, kinds_of
+from benchmarks.synth.manifest import Planted
+from benchmarks.synth.plan import Plan, SynthModel
 from nemesis.checks import judge_transactions
 from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
@@ -26,9 +29,6 @@ from nemesis.formats.reading import read_history_file
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
 from nemesis.pipeline import judge_run
-from nemesis.synth.build import build, kinds_of
-from nemesis.synth.manifest import Planted
-from nemesis.synth.plan import Plan, SynthModel
 
 Told = set[tuple[str, str, str]]
 """What a judge tells: a key, a kind and its severity; of objects the kind is always *invalid*."""

@@ -5,6 +5,7 @@ Owns the words; loads nothing. Source: the three-valued checkers of ``jepsen.che
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -14,3 +15,13 @@ class Verdict(StrEnum):
     VALID = "valid"
     INVALID = "invalid"
     UNKNOWN = "unknown"
+
+    @property
+    def badness(self) -> int:
+        """A violation that was found outweighs what is unknown, and that outweighs what is valid."""
+        return (Verdict.VALID, Verdict.UNKNOWN, Verdict.INVALID).index(self)
+
+    @classmethod
+    def worst(cls, verdicts: Iterable[str]) -> Verdict:
+        """The verdict on all of what these were given to; that on nothing is valid."""
+        return max(map(cls, verdicts), key=lambda verdict: verdict.badness, default=cls.VALID)

@@ -35,7 +35,6 @@ COMMANDS = {
     "sim": "sim",
     "soak": "soak.command",
     "story": "story",
-    "synth": "synth",
 }
 """The file beside this one that each subcommand is in."""
 COMPLETION = "_NEMESIS_COMPLETE"
@@ -44,7 +43,6 @@ SECTIONS: Sections = {
     "Break a cluster, and judge it": ("run", "demo", "soak", "doctor"),
     "Look at what was recorded": ("check", "drift", "explain", "history", "serve", "export", "index", "gc"),
     "Simulate": ("sim", "shrink", "story", "convict", "list-variants"),
-    "Make histories up": ("synth",),
 }
 
 

@@ -6,7 +6,6 @@ arguments: no verdict is given, for one on a part of a history would be worth no
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -20,7 +19,8 @@ import click
 from nemesis.cli.check_kafka import MODEL as KAFKA
 from nemesis.cli.check_kafka import judged_as_kafka, tell_kafka
 from nemesis.cli.exit import VERDICT_EXITS
-from nemesis.cli.verdicts import junit_written
+from nemesis.cli.verdicts import junit_written, write_document
+from nemesis.verdict import Verdict
 from replica.cli.help import meant
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def check_file(path: Path, options: FileOptions, *, junit: Path | None = None) -
     for judgement in judgements:
         _tell_key(judgement, model)
     _tell_summary(history, model, judgements)
-    verdict = verdict_of(judgements)
+    verdict = Verdict.worst(judgement.verdict for judgement in judgements)
     click.echo(f"verdict: {verdict}")
     if options.output is not None:
-        _write_json(options.output, _as_json(history, model, judgements, verdict, options))
+        write_document(options.output, _as_json(history, model, judgements, verdict, options))
     bad = [judgement for judgement in judgements if judgement.verdict.value != "valid"]
     _tell_ci(path, verdict, [_key_line(judgement) for judgement in bad[:KEYS_TOLD_MAX]], junit)
     if options.html is not None:
@@ -159,7 +159,7 @@ def _check_as_kafka(path: Path, options: FileOptions, junit: Path | None) -> int
     result, operations = judged_as_kafka(path, options.format)
     tell_kafka(result)
     if options.output is not None:
-        _write_json(options.output, result)
+        write_document(options.output, result)
     _tell_ci(path, str(result["verdict"]), result["reasons"], junit)
     if options.html is not None:
         with _page(options.html) as target:
@@ -233,12 +233,6 @@ def _edn_value(text: str) -> Hashable:
     except (HistoryError, ValueError) as error:
         raise click.BadParameter(f"{text} is not one value in EDN", param_hint="--initial") from error
     return form.value
-
-
-def verdict_of(judgements: Sequence[KeyJudgement]) -> str:
-    """The verdict on the history: *invalid* if one key is, and *valid* only if all are."""
-    found = {judgement.verdict.value for judgement in judgements}
-    return next((verdict for verdict in ("invalid", "unknown") if verdict in found), "valid")
 
 
 def _tell_key(judgement: KeyJudgement, model: Model) -> None:
@@ -367,10 +361,3 @@ def _page(target: Path) -> Iterator[Path]:
     except OSError as error:
         raise click.BadParameter(str(error), param_hint="--html") from error
     click.echo(f"page: {target}")
-
-
-def _write_json(target: Path, result: dict[str, object]) -> None:
-    try:
-        target.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise click.BadParameter(str(error), param_hint="--output") from error

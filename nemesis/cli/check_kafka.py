@@ -53,12 +53,11 @@ def check_workloads(
     from nemesis.pipeline.corpora.histories import files_in
     from nemesis.pipeline.corpora.store import is_store
     from nemesis.pipeline.corpora.workloads import judge_workloads, write_workloads
-    from nemesis.synth.manifest import without_manifests
 
     store = next((path for path in paths if is_store(path)), None)
     if store is not None:
         raise click.UsageError(f"{store} is a folder of operations on objects; --model {MODEL} judges histories")
-    files = without_manifests(files_in(paths))
+    files = files_in(paths)
     if not files:
         raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
     known = None if format is None else Format(format)

@@ -19,6 +19,7 @@ from nemesis.cli.check_kafka import check_workloads
 from nemesis.cli.exit import VERDICT_EXITS
 from nemesis.cli.progress import judging_shown
 from nemesis.cli.verdicts import SPARK, junit_written
+from nemesis.verdict import Verdict
 
 if TYPE_CHECKING:
     from nemesis.ci.cases import Case
@@ -82,11 +83,10 @@ def check_runs(folders: Sequence[Path | str], *, engine: str, master: str, junit
             )
     except HistoryError as error:
         raise click.ClickException(str(error)) from error
-    found = {judgement.verdict.value for judgement in judgements}
     for folder, judgement in zip(named.values(), judgements, strict=True):
         reasons = f": {'; '.join(judgement.reasons)}" if judgement.reasons else ""
         click.echo(f"{folder}: {judgement.verdict.value}{reasons}")
-    verdict = next((worse for worse in ("invalid", "unknown") if worse in found), "valid")
+    verdict = Verdict.worst(judgement.verdict for judgement in judgements)
     click.echo(f"verdict: {verdict}")
     with junit_written():
         tell_ci_of_runs([folder for folder in named.values() if isinstance(folder, Path)], junit=junit)
@@ -126,7 +126,6 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
     from nemesis.pipeline.corpora.engine import judge_store
     from nemesis.pipeline.corpora.histories import Reading, files_in, judge_histories
     from nemesis.pipeline.corpora.store import is_store
-    from nemesis.synth.manifest import without_manifests
 
     model = model_named(options)
     budget = Budget() if options.budget is None else Budget(configurations=options.budget)
@@ -134,7 +133,7 @@ def _judged(paths: Sequence[Path], options: FileOptions, *, engine: str, master:
         if len(paths) > 1 or options.format is not None or options.key_pairs is not None:
             raise click.UsageError("a folder of operations is judged by itself, without --format and --key-pairs")
         return judge_store(paths[0], model, budget=budget, engine=engine, master=master)
-    files = without_manifests(files_in(paths))
+    files = files_in(paths)
     if not files:
         raise click.UsageError(f"{', '.join(map(str, paths))} holds no run and no history")
     reading = Reading(

@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nemesis.cli.check import check_is_run, run_folder
+from nemesis.cli.exit import UnsupportedError
 from replica.cli.help import example
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS = 100
 """So many rows the table has where nobody asks for another number."""
@@ -39,18 +43,14 @@ def history(folder: Path, condition: str | None, as_json: bool, limit: int | Non
     (the object or the topic-partition, also called partition), value, offset, records, outcome (ok, fail or info),
     epoch, node, error and detail.
     """
-    from nemesis.history.operations import ALSO_CALLED, extent_ns, operations_of
+    from nemesis.history.operations import extent_ns, operations_of
     from nemesis.history.reader import read_history, read_replica_events
-    from nemesis.history.where import ConditionError, where
 
     check_is_run(folder)
     recorded = read_history(folder)
     table = operations_of(recorded, extent_ns(recorded, read_replica_events(folder))[0])
     if condition is not None:
-        try:
-            table = where(table, condition, also=ALSO_CALLED)
-        except ConditionError as error:
-            raise click.BadParameter(str(error), param_hint="--where") from error
+        table = _chosen(table, condition)
     found = table.num_rows
     shown = table.slice(0, limit if limit is not None else found if as_json else ROWS)
     rows = (row for batch in shown.to_batches(max_chunksize=10_000) for row in batch.to_pylist())
@@ -62,6 +62,18 @@ def history(folder: Path, condition: str | None, as_json: bool, limit: int | Non
         click.echo(line)
     more = "" if found == shown.num_rows else f", {shown.num_rows:,} shown; --limit shows more"
     click.echo(f"{found:,} operation{'' if found == 1 else 's'}{more}")
+
+
+def _chosen(table: pa.Table, condition: str) -> pa.Table:
+    """The operations for which the condition holds."""
+    from nemesis.serve.condition import ConditionError, where
+
+    try:
+        return where(table, condition)
+    except ImportError as error:
+        raise UnsupportedError(f"--where needs {error.name}: pip install 'highwater-log[serve]'") from error
+    except ConditionError as error:
+        raise click.BadParameter(str(error), param_hint="--where") from error
 
 
 def told(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

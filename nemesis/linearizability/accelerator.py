@@ -12,22 +12,17 @@ import os
 import warnings
 from array import array
 from collections.abc import Sequence
-from ctypes import CDLL, POINTER, Structure, addressof, byref, c_int64, c_uint64, c_void_p
+from ctypes import CDLL, POINTER, Structure, byref, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
 from nemesis.linearizability.beam import MEMO, Answer, Finding
 from nemesis.linearizability.forms import EVER
-from nemesis.linearizability.judgement import CONFIGURATIONS_PER_EVENT, Budget
-from nemesis.linearizability.register_events import COLUMNS, Column, FirstAnswer, RegisterColumns, RegisterEvents
+from nemesis.linearizability.register_events import RegisterEvents
 from nemesis.linearizability.register_pending import DOMINANCE_MAX, REUSED, WITNESSES, Config
 from nemesis.linearizability.register_search import (
-    FIRST_TRIES,
-    FIRST_TRIES_PER_EVENT,
     FORGETS,
     RELAXED_WIDTH,
-    THRIFTY,
-    THRIFTY_TRIES,
     PythonRuns,
     Runs,
 )
@@ -47,9 +42,6 @@ SLICE = 100_000
 """How many configurations, or events, a call into the library goes over before it comes back."""
 
 _FINISHED, _PAUSED, _OUT_OF_ORDER = 0, 2, 3
-_LACKS_MEMORY = -1
-_WRONG_ROW = "out of the order of invocations, of no kind, over before it has begun, or an unknown read"
-NUMBER_BYTES = 8
 _ANSWERS = (Answer.UNDECIDED, Answer.YES, Answer.NO)
 _ARRAYS = ("events", "kinds", "values", "news", "places", "ends", "needed")
 _COUNTS = ("events_count", "operations_count", "values_count", "unknown", "has_misses")
@@ -69,22 +61,6 @@ class _Walk(Structure):
     )
 
 
-class _Columns(Structure):
-    _fields_ = (*((name, c_void_p) for name in COLUMNS), ("registers_count", c_int64))
-
-
-class _Plan(Structure):
-    _fields_ = (
-        ("relaxed", _Walk),
-        ("thrifty", _Walk),
-        *((name, c_int64) for name in ("configurations", "per_event", "relaxed_tries", "thrifty_tries", "unknown_max")),
-    )
-
-
-class _Answer(Structure):
-    _fields_ = tuple((name, c_int64) for name in ("answer", "last", "visited"))
-
-
 class UnusableError(Exception):
     """There is a library, and it is not the one that this module knows."""
 
@@ -93,15 +69,13 @@ def load(path: Path) -> CDLL:
     """The library at ``path``. Raises UnusableError if it is damaged, or of another version."""
     try:
         library = CDLL(str(path))
-        version, many = library.register_search_abi, library.register_search_many
+        version = library.register_search_abi
         walk, free = library.register_search_walk, library.register_search_free
     except (OSError, AttributeError) as error:
         raise UnusableError(str(error)) from error
     version.argtypes, version.restype = (), c_int64
     walk.argtypes, walk.restype = (POINTER(_History), POINTER(_Walk)), c_int64
     free.argtypes, free.restype = (POINTER(_Walk),), None
-    many.argtypes = (POINTER(_Columns), POINTER(_Plan), POINTER(_Answer), c_int64)
-    many.restype = c_int64
     if version() != ABI_VERSION:
         raise UnusableError(f"its interface has version {version()}, not {ABI_VERSION}")
     return library
@@ -207,51 +181,3 @@ def _config(row: Sequence[int]) -> Config:
     used = sum(word << 64 * place for place, word in enumerate(words))
     is_reused = words[-1] == (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value, done, optional, REUSED if is_reused else used
-
-
-def first_answers(columns: RegisterColumns, budget: Budget, native: CDLL) -> list[FirstAnswer]:
-    """What the first runs of ``register_search.search`` find, one answer for each register.
-
-    A register that these do not decide, or that does not fit, is UNDECIDED; ``search`` goes on from there. Raises
-    ValueError for columns that are not as ``RegisterColumns`` says.
-    """
-    _check_lengths(columns)
-    registers = len(columns.initial)
-    width, enough = THRIFTY[0]
-    plan = _Plan(
-        _walk(0, 0, FIRST_TRIES, budget.frontier, EVER),
-        _walk(width, 0, THRIFTY_TRIES * FIRST_TRIES, budget.frontier, enough),
-        min(budget.limit(0), EVER),
-        CONFIGURATIONS_PER_EVENT if budget.configurations is None else 0,
-        FIRST_TRIES_PER_EVENT,
-        THRIFTY_TRIES,
-        UNKNOWN_MAX,
-    )
-    given = _Columns(*(_address(getattr(columns, name)) for name in COLUMNS), registers)
-    answers = (_Answer * registers)()
-    done = 0
-    while done < registers:
-        done = native.register_search_many(byref(given), byref(plan), answers, done)
-        if done == _LACKS_MEMORY:
-            raise MemoryError("the register search lacks memory")
-        if done < _LACKS_MEMORY:
-            raise ValueError(f"row {_LACKS_MEMORY - 1 - done} is {_WRONG_ROW}")
-    return [FirstAnswer(_ANSWERS[found.answer], found.last, found.visited) for found in answers]
-
-
-def _check_lengths(columns: RegisterColumns) -> None:
-    """Raise ValueError unless the columns are as long as ``starts`` says: C does not see where they end."""
-    views = {name: memoryview(getattr(columns, name)) for name in COLUMNS}
-    if any(view.itemsize != NUMBER_BYTES for view in views.values()):
-        raise ValueError("a column has numbers of other than 64 bits")
-    sizes = {name: len(view) for name, view in views.items()}
-    registers, rows = sizes.pop("initial"), sizes["kinds"]
-    starts = sizes.pop("starts")
-    if starts != registers + 1:
-        raise ValueError(f"{starts} numbers in starts of {registers} registers: there must be one more")
-    if columns.starts[0] != 0 or columns.starts[registers] != rows or set(sizes.values()) != {rows}:
-        raise ValueError(f"rows from {columns.starts[0]} to {columns.starts[registers]} in columns of {sizes}")
-
-
-def _address(column: Column) -> int:
-    return addressof(c_int64.from_buffer(column)) if len(column) else 0

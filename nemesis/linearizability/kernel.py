@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
-from nemesis.linearizability import accelerator, register_batch, search
+from nemesis.linearizability import search
 from nemesis.linearizability.beam import Answer, C, Finding
 from nemesis.linearizability.case import RULES, Case, case_of, register_walk
 from nemesis.linearizability.counterexample import (
@@ -34,7 +34,6 @@ from nemesis.linearizability.register_search import values_before
 from nemesis.linearizability.slots import ordered_events
 from nemesis.linearizability.violation import InapplicableError, Violation
 from nemesis.linearizability.witness import objection
-from nemesis.verdict import Verdict
 
 STATES_WORK = 200_000
 """How many elements of states are tried, so that a kernel that does not search can tell the states at the end."""
@@ -62,54 +61,8 @@ def judge(
     """
     parts = model.partition(operations)
     budget = budget or Budget()
-    proofs = _proofs(parts, model, budget) if accelerated and witness is None else {}
-    found = [
-        _proved(key, proofs[key]) if key in proofs else _judge_key(key, part, model, budget, witness, accelerated)
-        for key, part in parts.items()
-    ]
+    found = [_judge_key(key, part, model, budget, witness, accelerated) for key, part in parts.items()]
     return explained(found, parts, model, budget, accelerated=accelerated, evidence_max=evidence_max)
-
-
-def _proofs(
-    parts: Mapping[Hashable, Sequence[Operation]], model: Model, budget: Budget
-) -> Mapping[Hashable, register_batch.Proof]:
-    """The objects that C proves right in one call, if it is there."""
-    if sum(map(len, parts.values())) < register_batch.OPERATIONS_MIN or (native := accelerator.loaded()) is None:
-        return {}
-    with suppress(Exception):  # what is wrong with one object is said of that object, by those who judge it alone
-        return register_batch.proofs(parts, model, budget, native)
-    return {}
-
-
-def _proved(key: Hashable, proof: register_batch.Proof) -> KeyJudgement:
-    """What the first kernel that can decide would have said."""
-    return KeyJudgement(
-        key=key,
-        verdict=Verdict.VALID,
-        kernel="zones" if proof.unique else "register-search",
-        operations=proof.operations,
-        decided=proof.operations,
-        configurations=0 if proof.unique else proof.visited,
-    )
-
-
-def judge_by(
-    kernel: str,
-    key: Hashable,
-    operations: Sequence[Operation],
-    model: Model,
-    budget: Budget | None = None,
-    *,
-    accelerated: bool = True,
-) -> KeyJudgement:
-    """The judgement of one object by the kernel of this name, one of ``KERNELS``.
-
-    Raises InapplicableError if it cannot decide this history.
-    """
-    budget = budget or Budget()
-    found = KERNELS[kernel](case_of(key, operations, model, budget, accelerated))
-    [told_why] = explained([found], {key: operations}, model, budget, accelerated=accelerated)
-    return told_why
 
 
 def _judge_key(

@@ -46,10 +46,6 @@ class Model(ABC):
     process_matters: ClassVar[bool] = True
     """Whether ``step`` looks at the process. Where not, unknown operations that ask the same are one and the same."""
 
-    told_by_values: ClassVar[bool] = False
-    """Whether ``form``, ``reads_only`` and ``evidence`` look at the outcome, f, argument and result alone, so that they
-    are asked once for all operations that have these in common. It is said of the very class, not of its subclasses."""
-
     @abstractmethod
     def initial(self) -> Value:
         """The state before the first operation."""

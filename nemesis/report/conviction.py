@@ -272,12 +272,11 @@ def write_conviction_page(
     counts = Counter(judgement.verdict for judgement in judgements)
     invalid = clearest(judgements, EVIDENCE_MAX)
     unknown = [f"{_name(found.key)}: {found.reason}" for found in judgements if found.reason is not None]
-    verdict = next((each for each in (Verdict.INVALID, Verdict.UNKNOWN) if counts[each]), Verdict.VALID)
     shown = [conviction_of(found, recorded[found.key], model, _name(found.key)) for found in invalid]
     page = Page(
         name=name,
         model=model.name,
-        verdict=verdict,
+        verdict=Verdict.worst(counts),
         objects=len(judgements),
         valid=counts[Verdict.VALID],
         invalid=counts[Verdict.INVALID],
@@ -286,7 +285,7 @@ def write_conviction_page(
         convictions=shown,
         convictions_left_out=counts[Verdict.INVALID] - len(shown),
     )
-    sign, word, _ = VERDICT_WORDS[verdict]
+    sign, word, _ = VERDICT_WORDS[page.verdict]
     html = (
         environment().get_template("conviction.html.j2").render(page=page, sign=sign, word=word, judged_as=model.name)
     )

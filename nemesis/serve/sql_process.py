@@ -81,16 +81,25 @@ def answer(question: Question, begin: Callable[[], None] = lambda: None) -> Answ
 
 
 def _database(tables: Mapping[str, Sequence[str]]) -> duckdb.DuckDBPyConnection:
-    """A database in memory with these tables and nothing else within its reach."""
-    import duckdb
     import pyarrow.dataset as ds
 
     from nemesis.history.schemas import SCHEMAS, Kind
 
+    return closed_database(
+        {
+            name: ds.dataset(list(paths), format="parquet") if paths else SCHEMAS[Kind(name)].empty_table()
+            for name, paths in tables.items()
+        }
+    )
+
+
+def closed_database(tables: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
+    """A database in memory with these tables, which are Arrow's, and nothing else within its reach."""
+    import duckdb
+
     connection = duckdb.connect(":memory:", config=dict(SETTINGS))
-    for name, paths in tables.items():
-        empty = SCHEMAS[Kind(name)].empty_table()
-        connection.register(name, ds.dataset(list(paths), format="parquet") if paths else empty)
+    for name, table in tables.items():
+        connection.register(name, table)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

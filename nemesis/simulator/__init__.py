@@ -12,9 +12,8 @@ state machines must be like. Who votes may change in worlds of groups: ``voter_a
 ``voter_book`` knows what logs say of it, ``partition_habits`` watches leaders.
 
 Around one run: ``trace`` tells its story; ``corpus`` makes it a row and its history rows, ``sweep`` runs many side by
-side and ``on_spark`` on a cluster, ``tally`` sums them up, ``conviction`` measures how soon wrong protocols are found
-out. A run that fails is written by ``case`` (its steps by ``schedule_lines``) as a scenario that repeats it, and made
-small by ``shrink``, with ``reductions`` of its parts.
+side and ``on_spark`` on a cluster, ``tally`` sums them up. A run that fails is written by ``case`` (its steps by
+``schedule_lines``) as a scenario that repeats it, and made small by ``shrink``, with ``reductions`` of its parts.
 
 No event loop, no threads, no wall clock: a run is a function of its options.
 """

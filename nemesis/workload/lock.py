@@ -39,7 +39,6 @@ class LeasedLock(Model):
 
     name: ClassVar[str] = "leased-lock"
     process_matters: ClassVar[bool] = False
-    told_by_values: ClassVar[bool] = True
 
     def initial(self) -> Value:
         """Free."""

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.synth.build import build
+from benchmarks.synth.plan import Plan, SynthModel
 from nemesis.ci.cases import at_most, plain_case
 from nemesis.cli.exit import Exit
 from tests.ci.runs import write_run
@@ -95,7 +97,7 @@ def test_each_history_of_a_corpus_has_a_case(model: str, tmp_path: Path) -> None
     """Files that are judged in one job are told of one by one, also those that cannot be read."""
     corpus, junit = tmp_path / "corpus", tmp_path / "junit.xml"
     corpus.mkdir()
-    assert code_of("synth", "--model", model, "--operations", 60, "--output", corpus / "good.jsonl") == 0
+    build(Plan(model=SynthModel(model), operations=60, anomalies={}), corpus / "good.jsonl")
     (corpus / "broken.jsonl").write_text("{")
 
     assert code_of("check", corpus, "--model", model, *LOCAL, "--junit", junit) == Exit.UNKNOWN
@@ -105,7 +107,7 @@ def test_each_history_of_a_corpus_has_a_case(model: str, tmp_path: Path) -> None
 def test_a_workload_has_a_case(tmp_path: Path) -> None:
     """The history of a Kafka workload, by itself."""
     history, junit = tmp_path / "h.jsonl", tmp_path / "junit.xml"
-    assert code_of("synth", "--model", "kafka", "--operations", 60, "--output", history) == 0
+    build(Plan(model=SynthModel.KAFKA, operations=60, anomalies={}), history)
 
     assert code_of("check", history, "--model", "kafka", "--junit", junit) == Exit.VALID
     assert cases_in(junit) == {str(history): "passed"}

@@ -18,6 +18,7 @@ from typing import Literal
 import click
 from playwright.sync_api import Browser, sync_playwright
 
+from benchmarks.synth.__main__ import synth
 from tests.browser import NARROW, WIDE, chromium_path
 
 WINDOWS = {"1400": WIDE, "500": NARROW}
@@ -30,7 +31,7 @@ MORE = (
 """Runs that are seen in the list only."""
 VALID = ("run", "--nemesis", "partition,kill,pause", "--time-limit", "20", "--seed", "7")
 INVALID = ("run", "--variant", "truncate-to-high-watermark", "--seed", "1")
-PLANTED = ("synth", "--model", "cas-register", "--operations", "400", "--keys", "1", "--anomaly", "stale-read")
+PLANTED = ("--model", "cas-register", "--operations", "400", "--keys", "1", "--anomaly", "stale-read")
 PORT = "8497"
 LIVE_S = 12.0
 """So long after it was begun a run that goes on has something to show."""
@@ -68,7 +69,7 @@ def _written(folder: Path) -> Mapping[str, Path]:
         _nemesis(*arguments, "--store", str(store), status=status)
         (run,) = _runs(store) - before
         runs[name] = run / "report.html"
-    _nemesis(*PLANTED, "--output", str(history))
+    synth.main([*PLANTED, "--output", str(history)], standalone_mode=False)
     _nemesis("check", str(history), "--model", "cas-register", "--html", str(folder / "conviction.html"), status=1)
     _nemesis("story", "data-loss", "--html", str(folder / "story.html"))
     return {**runs, "conviction": folder / "conviction.html", "story": folder / "story.html"}

@@ -154,9 +154,11 @@ def _check_script(words: tuple[str, ...], shown: Shown) -> None:
 
 
 def test_every_option_that_is_named_exists() -> None:
-    """An option in the text, wherever it stands, is one of our commands or of the pytest plugin."""
+    """An option in the text, wherever it stands, is one of our commands, of the pytest plugin or of a benchmark."""
     known = {option for name in OURS for option in _options_of(name)} | OF_OTHERS
     known |= set(re.findall(r"\"(--nemesis-[a-z-]+)\"", Path(hooks.__file__).read_text(encoding="utf-8")))
+    for path in (ROOT / "benchmarks").rglob("*.py"):
+        known |= set(re.findall(r"\"(--[a-z-]+)\"", path.read_text(encoding="utf-8")))
     named = [
         (page.name, option)
         for page in pages(ROOT)

@@ -12,11 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nemesis.cli.__main__ import cli
-from nemesis.cli.check_file import FORMATS, KEY_PAIRS, verdict_of
+from nemesis.cli.check_file import FORMATS, KEY_PAIRS
 from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.recognise import Format
-from nemesis.linearizability.judgement import KeyJudgement
 from nemesis.verdict import Verdict
 from tests.formats.histories import ALL_SAMPLES, Sample, written
 
@@ -162,12 +161,7 @@ def test_what_a_register_holds_at_first(initial: str, code: Exit, tmp_path: Path
 )
 def test_the_worst_key_decides(verdicts: list[str], expected: str) -> None:
     """One key that is not valid makes the history so; a violation that was found outranks what was not searched."""
-    keys = [
-        KeyJudgement(key=place, verdict=Verdict(verdict), kernel="x", operations=1, decided=0, configurations=0)
-        for place, verdict in enumerate(verdicts)
-    ]
-
-    assert verdict_of(keys) == expected
+    assert Verdict.worst(verdicts) == expected
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

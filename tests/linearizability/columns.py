@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from nemesis.linearizability.arrays.columns import Columns, Decision
-from nemesis.linearizability.kernel import judge_by
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.operations import Operation
 from nemesis.linearizability.violation import InapplicableError
 from nemesis.pipeline.corpora.encoding import columns_of, ints, rows_of
 from tests.linearizability.histories import large_shape, random_history, random_shape
+from tests.linearizability.runs import judge_by
 
 
 def histories(workload: str, count: int, seed: int, *, unique: bool, large: bool = True) -> list[list[Operation]]:

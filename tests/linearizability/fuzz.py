@@ -13,19 +13,17 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from nemesis.linearizability.accelerator import loaded
 from nemesis.linearizability.counterexample import until
-from nemesis.linearizability.judgement import Budget, KeyJudgement
-from nemesis.linearizability.kernel import KERNELS, judge, judge_by
+from nemesis.linearizability.judgement import KeyJudgement
+from nemesis.linearizability.kernel import KERNELS, judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Outcome
-from nemesis.linearizability.register_batch import proofs
 from nemesis.linearizability.violation import InapplicableError
 from nemesis.verdict import Verdict
 from tests.linearizability.histories import ASK, large_shape, random_history, random_shape
 from tests.linearizability.oracle import linearizable
-from tests.linearizability.runs import verdicts_of_runs
+from tests.linearizability.runs import judge_by, verdicts_of_runs
 
 
 def model_of(workload: str, *, strict_cas: bool) -> Model:
@@ -43,7 +41,7 @@ def disagreements(
     What is too large for the oracle is judged by the kernels, and they are compared with each other.
     """
     model = model_of(workload, strict_cas=strict_cas)
-    said = [("judge", _joint(judgement.verdict for judgement in judge(history, model)))]
+    said = [("judge", Verdict.worst(judgement.verdict for judgement in judge(history, model)))]
     expected = said[0][1]
     wrong: list[str] = []
     if not large:
@@ -55,14 +53,11 @@ def disagreements(
             judgements = [judge_by(name, key, part, model) for key, part in parts.items()]
         except InapplicableError:
             continue
-        said.append((name, _joint(judgement.verdict for judgement in judgements)))
+        said.append((name, Verdict.worst(judgement.verdict for judgement in judgements)))
         for judgement in judgements:
             if judgement.counterexample is not None and not large:
                 part = parts[judgement.key]
                 wrong += [f"{name}: {line}" for line in _wrong_evidence(judgement, part, workload, strict_cas)]
-    native = loaded()
-    if native is not None and len(proofs(parts, model, Budget(), native)) == len(parts):
-        said.append(("batch", Verdict.VALID))
     if len(parts) == 1:
         said += verdicts_of_runs(history, model)
     for name, verdict in said:
@@ -70,12 +65,6 @@ def disagreements(
         if verdict is not expected and not (large and verdict is Verdict.UNKNOWN):
             wrong.append(f"{name} says {verdict}, not {expected}")
     return wrong
-
-
-def _joint(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on all objects."""
-    found = set(verdicts)
-    return next((verdict for verdict in (Verdict.INVALID, Verdict.UNKNOWN) if verdict in found), Verdict.VALID)
 
 
 def _wrong_evidence(

@@ -1,14 +1,18 @@
-"""The single runs of the searches, which the kernels put together: each of them must be right alone.
+"""The single kernels, and the single runs of the searches that they put together: each of them must be right alone.
 
 Small histories are decided by the first run nearly always, so that the others would hardly be tested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from nemesis.linearizability.beam import Answer, Beam, Effort
+from nemesis.linearizability.case import case_of
+from nemesis.linearizability.evidence import explained
 from nemesis.linearizability.forms import EVER, RegisterForm, RegisterKind
+from nemesis.linearizability.judgement import Budget, KeyJudgement
+from nemesis.linearizability.kernel import KERNELS
 from nemesis.linearizability.model import Model, relevant
 from nemesis.linearizability.operations import Operation, Outcome
 from nemesis.linearizability.register_events import RegisterEvents, encode
@@ -75,3 +79,22 @@ def register_forms(operations: Sequence[Operation], model: Model) -> tuple[list[
             kept.append(operation)
             forms.append(form)
     return kept, forms
+
+
+def judge_by(
+    kernel: str,
+    key: Hashable,
+    operations: Sequence[Operation],
+    model: Model,
+    budget: Budget | None = None,
+    *,
+    accelerated: bool = True,
+) -> KeyJudgement:
+    """The judgement of one object by the kernel of this name, one of ``KERNELS``.
+
+    Raises InapplicableError if it cannot decide this history.
+    """
+    budget = budget or Budget()
+    found = KERNELS[kernel](case_of(key, operations, model, budget, accelerated))
+    [told_why] = explained([found], {key: operations}, model, budget, accelerated=accelerated)
+    return told_why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from ctypes import CDLL
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -38,10 +39,9 @@ SMALL = Budget(configurations=5_000, frontier=1_000)
 PLAIN = "0 write 1; 0 ok; 0 write 1; 0 ok; 0 read; 0 ok 1"
 
 OTHERS = [
-    ("int register_search_abi(void) { return 4; }", "register_search_many"),
+    ("int register_search_abi(void) { return 4; }", "register_search_walk"),
     (
-        "long register_search_abi(void) { return 999; } "
-        "int register_search_walk, register_search_free, register_search_many;",
+        "long register_search_abi(void) { return 999; } int register_search_walk, register_search_free;",
         "its interface has version 999, not 4",
     ),
 ]
@@ -209,3 +209,13 @@ def test_a_damaged_library_is_told_once_and_not_missed(tmp_path: Path, monkeypat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert judge(sequence(PLAIN), CasRegister()) == [judgement]
+
+
+@needs_compiler
+def test_a_history_out_of_order_is_refused(native: CDLL) -> None:
+    """No walk begins over an operation that is over before it has begun."""
+    write, read = sequence("0 write 1; 0 ok; 1 read; 1 ok 1")
+    history = register_events([replace(write, invoked=5, returned=1), read], CasRegister())
+    assert history is not None
+    with pytest.raises(ValueError, match="returns where it begins, or before"):
+        NativeRuns(history, native).relaxed(room=99, held_max=99)

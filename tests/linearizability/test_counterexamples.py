@@ -15,7 +15,7 @@ from nemesis.linearizability.accelerator import SWITCH
 from nemesis.linearizability.arrays.judge import judge_columns
 from nemesis.linearizability.counterexample import Contradiction, Cut, PrefixSearch, Silence, shortest
 from nemesis.linearizability.judgement import Budget, Counterexample, KeyJudgement
-from nemesis.linearizability.kernel import KERNELS, judge, judge_by
+from nemesis.linearizability.kernel import KERNELS, judge
 from nemesis.linearizability.model import Model
 from nemesis.linearizability.models.registry import load_model
 from nemesis.linearizability.operations import Operation, Value
@@ -27,6 +27,7 @@ from tests.linearizability.fuzz import model_of
 from tests.linearizability.histories import ASK, random_history, random_shape
 from tests.linearizability.native import needs_compiler
 from tests.linearizability.oracle import first_refuted, prefix, states
+from tests.linearizability.runs import judge_by
 from tests.linearizability.written import sequence
 
 HISTORIES = 40

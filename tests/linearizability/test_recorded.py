@@ -23,8 +23,7 @@ def verdict_of(history: Recorded) -> Verdict:
     judgements = judge(history.operations(), load_model(history.model, **options))
     for judgement in judgements:
         assert (judgement.counterexample is not None) is (judgement.verdict is Verdict.INVALID), judgement
-    verdicts = {judgement.verdict for judgement in judgements}
-    return next((verdict for verdict in (Verdict.INVALID, Verdict.UNKNOWN) if verdict in verdicts), Verdict.VALID)
+    return Verdict.worst(judgement.verdict for judgement in judgements)
 
 
 @needs_recordings

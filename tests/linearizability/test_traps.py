@@ -9,12 +9,12 @@ from contextlib import suppress
 
 import pytest
 
-from nemesis.linearizability.kernel import KERNELS, judge, judge_by
+from nemesis.linearizability.kernel import KERNELS, judge
 from nemesis.linearizability.models.register import CasRegister
 from nemesis.linearizability.violation import InapplicableError
 from nemesis.verdict import Verdict
 from tests.linearizability.oracle import linearizable
-from tests.linearizability.runs import verdicts_of_runs
+from tests.linearizability.runs import judge_by, verdicts_of_runs
 from tests.linearizability.written import sequence
 
 RIGHT = {

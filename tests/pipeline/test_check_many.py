@@ -8,6 +8,8 @@ from typing import NoReturn
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.synth.build import build
+from benchmarks.synth.plan import Plan, SynthModel
 from nemesis.cli.__main__ import cli
 from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.linearizability.judgement import Budget
@@ -15,7 +17,6 @@ from nemesis.linearizability.models.register import Register
 from nemesis.linearizability.operations import Operation, Value
 from nemesis.pipeline.corpora.bucket import Task
 from nemesis.pipeline.corpora.histories import Reading, judge_histories
-from nemesis.synth.manifest import is_manifest
 from nemesis.verdict import Verdict
 from tests.pipeline.corpora import write_corpus
 from tests.pipeline.stores import mixed, sequence, write_store
@@ -120,50 +121,16 @@ def test_without_java_this_process_judges(
     assert "Spark cannot run here, so this process judges" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("model", ["register", "kafka"])
 def test_a_corpus_that_was_made_up_is_checked_without_its_manifests(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A manifest is no history, however the corpus is named; what only looks like one is told of as unreadable."""
-    for seed in (1, 2):
-        name = tmp_path / f"{seed}.jsonl"
-        assert code_of("synth", "--model", "register", "--operations", 40, "--seed", seed, "--output", name) == 0
-    words = ("check", tmp_path, "--model", "register", "--engine", "local")
+    """No history has the name of a manifest, so a folder is checked without; one of nothing else holds no history."""
+    build(Plan(model=SynthModel(model), operations=40, anomalies={}), tmp_path / "1.jsonl")
+    words = ("check", tmp_path, "--model", model, "--engine", "local")
 
     assert code_of(*words) == Exit.VALID
-    assert "objects: 20 valid, 0 invalid, 0 unknown" in capsys.readouterr().out
-    assert code_of("check", *tmp_path.iterdir(), *words[2:]) == Exit.VALID
-
-    (tmp_path / "broken.jsonl.manifest.json").write_text('{"plan": {"model": "register"}, "events": 3, "planted": [')
-    assert code_of(*words) == Exit.UNKNOWN
-    assert "broken.jsonl.manifest.json" in capsys.readouterr().out
-
-
-def test_workloads_that_were_made_up_are_checked_without_their_manifests(tmp_path: Path) -> None:
-    """The same of Kafka workloads; a folder of nothing but manifests holds no history."""
-    given = ("--model", "kafka", "--operations", 40, "--output", tmp_path / "1.jsonl")
-    assert code_of("synth", *given) == 0
-    words = ("check", tmp_path, "--model", "kafka", "--engine", "local")
-
-    assert code_of(*words) == Exit.VALID
+    assert "0 invalid, 0 unknown" in capsys.readouterr().out
     (tmp_path / "1.jsonl").unlink()
+    assert len(list(tmp_path.iterdir())) == 1
     assert code_of(*words) == Exit.BAD_ARGUMENTS
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "is_one"),
-    [
-        ("h.jsonl.manifest.json", '{"plan": {}, "events": 1, "planted": []}', True),
-        ("manifest.json", '{"plan": {}, "events": 1, "planted": []}', True),
-        ("h.json", '{"plan": {}, "events": 1, "planted": []}', False),
-        ("h.manifest.json", '[{"process": 0, "type": "invoke", "f": "read", "value": null}]', False),
-        ("h.manifest.json", '{"plan": {}, "events": 1, "planted": [], "more": 1}', False),
-        ("h.manifest.json", "\udcff", False),
-        ("h.manifest.json", "", False),
-        ("h.manifest.json", "[" * 100_000, False),
-    ],
-)
-def test_a_manifest_is_one_by_all_that_is_in_it(name: str, text: str, is_one: bool, tmp_path: Path) -> None:
-    """Neither a name nor a few words of JSON are enough to leave a file out."""
-    (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
-    assert is_manifest(tmp_path / name) is is_one
-    assert not is_manifest(tmp_path / "gone.manifest.json")

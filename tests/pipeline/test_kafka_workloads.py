@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.synth.build import build
+from benchmarks.synth.plan import Plan, SynthModel
 from nemesis.cli.__main__ import cli
 from nemesis.cli.exit import Exit, exit_code_of
 from nemesis.pipeline.corpora.workloads import judge_workloads
-from nemesis.synth.build import build
-from nemesis.synth.plan import Plan, SynthModel
 from tests.pipeline.stores import sequence, write_store
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.synth.build import build, kinds_of
+from benchmarks.synth.log_plants import RUN as PLANTED
+from benchmarks.synth.plan import Plan, SynthModel
 from nemesis.checks import BY_NAME, CHECKS, Severity
 from nemesis.checks.check import Row
 from nemesis.pipeline.streaming import Told, final
-from nemesis.synth.build import build, kinds_of
-from nemesis.synth.log_plants import RUN as PLANTED
-from nemesis.synth.plan import Plan, SynthModel
 from tests.checks.histories import append, poll, told
 from tests.checks.simulation import Run, simulate
 from tests.pipeline.prefixes import Tables, tables_from, tables_in

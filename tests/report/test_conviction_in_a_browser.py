@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.synth.build import build
+from benchmarks.synth.plan import Plan, SynthModel
 from nemesis.cli.check_kafka import judged_as_kafka
 from nemesis.linearizability.kernel import judge
 from nemesis.linearizability.models.registry import load_model
 from nemesis.report import write_report
 from nemesis.report.conviction import write_conviction_page
 from nemesis.report.conviction_kafka import write_kafka_page
-from nemesis.synth.build import build
-from nemesis.synth.plan import Plan, SynthModel
 from nemesis.workload.register import RegisterWorkload
 from tests.browser import NARROW, chromium, page
 from tests.linearizability.written import sequence

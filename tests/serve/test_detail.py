@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.synth.build import build
+from benchmarks.synth.plan import Plan, SynthModel
 from nemesis.serve.detail import SHOWN_PER_KIND, Detail, detail_of
 from nemesis.serve.store import Store
 from nemesis.serve.summary import Summaries
-from nemesis.synth.build import build
-from nemesis.synth.plan import Plan, SynthModel
 from tests.serve.stores import write_run
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.planted import FORMS, Form, Told, measure, told_of
-from nemesis.synth.build import build, kinds_of
-from nemesis.synth.plan import Plan, SynthModel
+from benchmarks.synth.build import build, kinds_of
+from benchmarks.synth.plan import Plan, SynthModel
 
 OPERATIONS = 600
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nemesis.cli.__main__ import cli
-from nemesis.synth.build import build
-from nemesis.synth.plan import Plan, PlanError, SynthModel, counted, placings
+from benchmarks.synth.__main__ import synth
+from benchmarks.synth.build import build
+from benchmarks.synth.plan import Plan, PlanError, SynthModel, counted, placings
 
 
 def plan(**fields: object) -> Plan:
@@ -28,7 +28,7 @@ def test_one_seed_gives_one_history(name: str, tmp_path: Path) -> None:
         target = tmp_path / folder / name
         target.parent.mkdir()
         build(plan(seed=seed, anomalies={"phantom-read": 1}), target)
-        written.append((target.read_bytes(), target.with_name(f"{name}.manifest.json").read_bytes()))
+        written.append((target.read_bytes(), target.with_name(f"{name}.manifest").read_bytes()))
     assert written[0] == written[1]
     assert written[0] != written[2]
 
@@ -47,7 +47,7 @@ def test_the_manifest_names_what_was_planted(tmp_path: Path) -> None:
         [index] = one.op_indexes
         polled = lines[index + 1]["value"][0][1][one.keys[0]]
         assert [record[1] not in sent for record in polled if record[0] == one.offsets[0]] == [True]
-    document = json.loads((tmp_path / "h.jsonl.manifest.json").read_text(encoding="utf-8"))
+    document = json.loads((tmp_path / "h.jsonl.manifest").read_text(encoding="utf-8"))
     assert [one["anomaly"] for one in document["planted"]] == [one.anomaly for one in manifest.planted]
 
 
@@ -91,7 +91,7 @@ def test_anomalies_are_counted(words: list[str], expected: dict[str, int]) -> No
 def test_what_cannot_be_made_is_refused(arguments: list[str], said: str, tmp_path: Path) -> None:
     """Bad arguments are told in one sentence, without a file."""
     *others, name = arguments
-    result = CliRunner().invoke(cli, ["synth", *others, str(tmp_path / name)])
+    result = CliRunner().invoke(synth, [*others, str(tmp_path / name)])
     assert result.exit_code == 2
     assert said in result.output
     assert list(tmp_path.iterdir()) == []
@@ -112,21 +112,21 @@ def test_the_command_writes_a_run(tmp_path: Path) -> None:
         "--output",
         str(target),
     ]
-    result = CliRunner().invoke(cli, ["synth", *arguments])
+    result = CliRunner().invoke(synth, arguments)
     assert result.output.endswith("1 anomalies planted\n")
     assert (target / "history" / "_COMPLETE").is_file()
-    assert json.loads((target / "manifest.json").read_text(encoding="utf-8"))["planted"][0]["anomaly"] == "duplicate"
+    assert json.loads((target / "synth.manifest").read_text(encoding="utf-8"))["planted"][0]["anomaly"] == "duplicate"
 
 
 def test_nothing_is_shared_with_the_judges(pytestconfig: pytest.Config) -> None:
     """What makes histories up imports of the project itself, and of what says how a run is written, only."""
-    allowed = ("nemesis.synth", "nemesis.history.events", "nemesis.history.writer")
+    allowed = ("benchmarks.synth", "nemesis.history.events", "nemesis.history.writer", "replica.cli.help")
     shared = [
         f"{path.name}: {name}"
-        for path in sorted((pytestconfig.rootpath / "nemesis" / "synth").glob("*.py"))
+        for path in sorted((pytestconfig.rootpath / "benchmarks" / "synth").glob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         for name in imported(node)
-        if name.startswith(("nemesis", "replica")) and not name.startswith(allowed)
+        if name.startswith(("benchmarks", "nemesis", "replica")) and not name.startswith(allowed)
     ]
     assert shared == []
 

@@ -120,8 +120,7 @@ def combined(number: int, judgements: Sequence[KeyJudgement]) -> KeyJudgement:
     """The judgement of an object whose model takes it apart: the worst verdict, and all the work."""
     if not judgements:
         return KeyJudgement(key=number, verdict=Verdict.VALID, kernel="", operations=0, decided=0, configurations=0)
-    order = (Verdict.INVALID, Verdict.UNKNOWN, Verdict.VALID)
-    worst = min(judgements, key=lambda judgement: order.index(judgement.verdict))
+    worst = max(judgements, key=lambda judgement: judgement.verdict.badness)
     return replace(
         worst,
         key=number,

@@ -33,7 +33,6 @@ class KeyValue(Model):
 
     name: ClassVar[str] = "kv"
     process_matters: ClassVar[bool] = False
-    told_by_values: ClassVar[bool] = True
 
     def __init__(self, *, failed_cas_is_read: bool = False) -> None:
         self._failed_cas_is_read = failed_cas_is_read

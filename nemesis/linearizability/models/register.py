@@ -22,7 +22,6 @@ class Register(Model):
 
     name: ClassVar[str] = "register"
     process_matters: ClassVar[bool] = False
-    told_by_values: ClassVar[bool] = True
 
     def __init__(self, initial: Value = None) -> None:
         self._initial = initial
@@ -57,7 +56,6 @@ class CasRegister(Register):
     """A register that also compares and sets."""
 
     name: ClassVar[str] = "cas-register"
-    told_by_values: ClassVar[bool] = True
 
     def __init__(self, initial: Value = None, *, failed_cas_is_read: bool = False) -> None:
         super().__init__(initial)

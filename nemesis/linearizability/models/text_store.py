@@ -18,7 +18,6 @@ class TextStore(Model):
 
     name: ClassVar[str] = "text-kv"
     process_matters: ClassVar[bool] = False
-    told_by_values: ClassVar[bool] = True
 
     def initial(self) -> Value:
         """The empty text: what a key holds that was never written."""

@@ -28,28 +28,6 @@ struct register_walk {
     void *state;
 };
 
-/* Operations of many registers as columns, those of one side by side, in the order of their invocations. `kinds` are
- * RegisterKind, values are any numbers. What never returns does so at EVER. `starts` has, for each register and once
- * more, the row where it begins; `initial` what each begins with. */
-struct register_columns {
-    const int64_t *starts, *initial, *kinds, *values, *news, *invoked, *returned;
-    int64_t registers_count;
-};
-
-/* How the first runs of register_search.search go: `relaxed` and `thrifty` with the room for no events, and the tries
- * that each event adds. Both together may visit `configurations`, or `per_event` if that is more. `unknown_max` is that
- * of accelerator.py. */
-struct register_plan {
-    struct register_walk relaxed, thrifty;
-    int64_t configurations, per_event, relaxed_tries, thrifty_tries, unknown_max;
-};
-
-/* What was found of one register: the answer, the row of the operation whose return cannot be explained, and how many
- * configurations were visited. */
-struct register_answer {
-    int64_t answer, last, visited;
-};
-
 enum { FINISHED, LACKS_MEMORY, PAUSED, OUT_OF_ORDER };
 
 /* The version of this interface: whoever changes a struct or its meaning counts it up. */
@@ -61,12 +39,5 @@ EXPORTED int64_t register_search_walk(const struct register_history *history, st
 
 /* Free what `walk` holds, the frontier included; at any time after the first call. */
 EXPORTED void register_search_free(struct register_walk *walk);
-
-/* Fill `answers` from register `first` on by the first runs of the search alone; what these do not decide is UNDECIDED.
- * Returns the number of registers that have an answer, which may be fewer than there are: then it is to be called
- * again; -1 if memory lacked. If a row is out of order, of no kind, or not over after it began, or is an unknown one
- * that only reads, nothing is said of its register: -2 - row. `starts` must not lead beyond the columns. */
-EXPORTED int64_t register_search_many(const struct register_columns *columns, const struct register_plan *plan,
-                                      struct register_answer *answers, int64_t first);
 
 #endif

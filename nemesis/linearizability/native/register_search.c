@@ -1,4 +1,4 @@
-/* The runs of the register search: a relaxed walk or a beam over the events of one register, and first runs over many.
+/* The runs of the register search: a relaxed walk or a beam over the events of one register.
  *
  * Owns the same walk as beam.py, register_frontier.py, register_pending.py and relaxed_run of register_search.py, which
  * say why each step is right. Configurations are visited in the same order and counted alike, so that what is found is
@@ -7,10 +7,9 @@
  * Knows nothing of Python, of files or of time. There are no globals. What grows is bounded by the room and by how many
  * configurations may wait; every allocation is checked, and a walk that lacks memory says so.
  *
- * The way of the data: interface.h (arrays in, arrays out) -> events.h and first_runs.h (for many registers) -> state.h -> pending.h ->
- * steps.h -> frontier.h and outline.h -> here. */
+ * The way of the data: interface.h (arrays in, arrays out) -> state.h -> pending.h -> steps.h -> frontier.h and
+ * outline.h -> here. */
 
-#include "first_runs.h"
 #include "frontier.h"
 #include "outline.h"
 
@@ -424,7 +423,10 @@ static bool is_ordered(const struct register_history *h) {
     return true;
 }
 
-static int64_t go_on(const struct register_history *history, struct register_walk *walk) {
+int64_t register_search_walk(const struct register_history *history, struct register_walk *walk) {
+    if (walk->state == NULL && !is_ordered(history)) {
+        return OUT_OF_ORDER;
+    }
     struct session *session = walk->state != NULL ? walk->state : begin_session(history, walk);
     if (session == NULL) {
         return LACKS_MEMORY;
@@ -443,10 +445,6 @@ static int64_t go_on(const struct register_history *history, struct register_wal
     return FINISHED;
 }
 
-int64_t register_search_walk(const struct register_history *history, struct register_walk *walk) {
-    return walk->state == NULL && !is_ordered(history) ? OUT_OF_ORDER : go_on(history, walk);
-}
-
 void register_search_free(struct register_walk *walk) {
     if (walk->state != NULL) {
         struct session *session = walk->state;
@@ -456,28 +454,4 @@ void register_search_free(struct register_walk *walk) {
     walk->state = NULL;
     walk->frontier = NULL;
     walk->frontier_count = 0;
-}
-
-int64_t register_search_many(const struct register_columns *columns, const struct register_plan *plan,
-                             struct register_answer *answers, int64_t first) {
-    int64_t cost = 0, rows = columns->starts[columns->registers_count];
-    for (; first < columns->registers_count && cost <= plan->relaxed.slice; first++) {
-        int64_t begin = columns->starts[first], end = columns->starts[first + 1];
-        if (begin < 0 || begin > end || end > rows) {
-            return -2 - (begin < 0 ? 0 : begin);
-        }
-        int64_t wrong = first_wrong(columns, begin, end);
-        if (wrong < end) {
-            return -2 - wrong;
-        }
-        answers[first] = (struct register_answer){UNDECIDED, -1, 0};
-        struct encoded e = encode(columns, begin, end, columns->initial[first]);
-        bool done = !e.failed && decide(&e, plan, begin, &answers[first]);
-        forget(&e);
-        if (!done) {
-            return -1;
-        }
-        cost += answers[first].visited + end - begin;
-    }
-    return first;
 }

@@ -8,7 +8,7 @@ so nothing is moved between tasks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -117,25 +117,42 @@ def judge_histories(
     spark: Session | None = None,
 ) -> Results:
     """Judge all files, on Spark in one job; the runs of the results are the files. See ``judge_store``."""
-    numbered = [(number, str(path), str(path)) for number, path in enumerate(files)]
-    match EngineName(engine):
-        case EngineName.LOCAL:
-            tables = [NAMED_ROWS.empty_table(), *(judge_file(file, reading) for file in numbered)]
-            found = pa.concat_tables(tables)
-        case EngineName.SPARK:
-            found = _judge_on_spark(numbered, reading, master, spark)
-        case other:
-            assert_never(other)
+    judge = partial(judge_file, reading=reading)
+    found = each_judged(files, judge, NAMED_ROWS, engine=engine, master=master, spark=spark)
     judgements, names = found.select(JUDGEMENT_ROWS.names), found.select(OBJECT_ROWS.names)
     return results_of(judgements.cast(JUDGEMENT_ROWS), names.cast(OBJECT_ROWS), reading.task.model.name)
 
 
-def _judge_on_spark(files: Sequence[File], reading: Reading, master: str, spark: Session | None) -> pa.Table:
+def each_judged(
+    files: Sequence[Path],
+    judge: Callable[[File], pa.Table],
+    schema: pa.Schema,
+    *,
+    engine: EngineName | str,
+    master: str,
+    spark: Session | None,
+) -> pa.Table:
+    """What ``judge`` says of each file, as rows of ``schema``: on Spark in one job, or in this process."""
+    numbered = [(number, str(path), str(path)) for number, path in enumerate(files)]
+    match EngineName(engine):
+        case EngineName.LOCAL:
+            return pa.concat_tables([schema.empty_table(), *map(judge, numbered)])
+        case EngineName.SPARK:
+            return _each_on_spark(numbered, judge, schema, master, spark)
+        case other:
+            assert_never(other)
+
+
+def _each_on_spark(
+    files: Sequence[File], judge: Callable[[File], pa.Table], schema: pa.Schema, master: str, spark: Session | None
+) -> pa.Table:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     from nemesis.pipeline.session import spark_session
 
     with spark_session(master) if spark is None else nullcontext(spark) as session:
-        judged = file_frame(session, files).transform(judged_files, reading)
-        return judged.toArrow().cast(NAMED_ROWS)
+        judged = file_frame(session, files).mapInArrow(partial(_judge_batches, judge=judge), from_arrow_schema(schema))
+        return judged.toArrow().cast(schema)
 
 
 def file_frame(spark: SparkSession, files: Sequence[File]) -> DataFrame:
@@ -145,17 +162,10 @@ def file_frame(spark: SparkSession, files: Sequence[File]) -> DataFrame:
     return in_tasks(spark, pa.table(arrays, schema=_FILE_ROWS), FILES_A_TASK_MAX)
 
 
-def judged_files(files: DataFrame, reading: Reading) -> DataFrame:
-    """Files to the judgements of their objects (``NAMED_ROWS``)."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return files.mapInArrow(partial(_judge_batches, reading=reading), from_arrow_schema(NAMED_ROWS))
-
-
-def _judge_batches(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[pa.RecordBatch]:
+def _judge_batches(batches: Iterator[pa.RecordBatch], judge: Callable[[File], pa.Table]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield from judge_file((row["number"], row["run_id"], row["path"]), reading).to_batches()
+            yield from judge((row["number"], row["run_id"], row["path"])).to_batches()
 
 
 def judge_file(file: File, reading: Reading) -> pa.Table:

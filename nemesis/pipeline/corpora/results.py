@@ -47,10 +47,8 @@ def results_of(judgements: pa.Table, names: pa.Table, model: str) -> Results:
     rows = rows.append_column("model", pa.array([model] * count, pa.string()))
     rows = rows.sort_by([("run_id", "ascending"), ("object", "ascending")])
     anomalies = rows.filter(pc.not_equal(rows.column("verdict"), Verdict.VALID.value))
-    found = set(pc.unique(rows.column("verdict")).to_pylist())
-    verdict = next((worse for worse in (Verdict.INVALID, Verdict.UNKNOWN) if worse in found), Verdict.VALID)
     return Results(
-        verdict=verdict,
+        verdict=Verdict.worst(pc.unique(rows.column("verdict")).to_pylist()),
         keys=rows.select(KEY_ROWS.names).cast(KEY_ROWS),
         anomalies=anomalies.select(ANOMALY_ROWS.names).cast(ANOMALY_ROWS),
     )
@@ -78,8 +76,7 @@ def _joined(judgements: pa.Table) -> tuple[pa.Table, list[int]]:
 
 def _of_windows(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The judgement of an object from those of its windows: the first of the worst ones tells why."""
-    order = (Verdict.INVALID, Verdict.UNKNOWN, Verdict.VALID)
-    worst = min(windows, key=lambda window: order.index(window["verdict"]))
+    worst = max(windows, key=lambda window: Verdict(window["verdict"]).badness)
     summed = ("operations", "unknown_outcomes", "judged", "configurations")
     row = worst | {name: sum(window[name] for window in windows) for name in summed}
     row["decided"] = 0

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,13 +29,13 @@ from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.reading import ReadHistory, read_history_file
 from nemesis.formats.recognise import Format
 from nemesis.pipeline.corpora.engine import Session
-from nemesis.pipeline.corpora.histories import File, file_frame, reason_of
+from nemesis.pipeline.corpora.histories import File, each_judged, reason_of
 from nemesis.pipeline.corpora.schemas import ANOMALIES
 from nemesis.pipeline.engine import EngineName
 from nemesis.verdict import Verdict
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 RUNS = "runs"
 _ABOUT = [
@@ -125,35 +124,9 @@ def judge_workloads(
     spark: Session | None = None,
 ) -> WorkloadResults:
     """Judge all files, on Spark in one job; the runs of the results are the files. See ``judge_store``."""
-    numbered = [(number, str(path), str(path)) for number, path in enumerate(files)]
-    match EngineName(engine):
-        case EngineName.LOCAL:
-            found = pa.concat_tables([WORKLOAD_ROWS.empty_table(), *(_judged(file, format) for file in numbered)])
-        case EngineName.SPARK:
-            found = _judge_on_spark(numbered, format, master, spark)
-        case other:
-            assert_never(other)
-    return _results_of(found, [run_id for _, run_id, _ in numbered])
-
-
-def _judge_on_spark(files: Sequence[File], format: Format | None, master: str, spark: Session | None) -> pa.Table:
-    from nemesis.pipeline.session import spark_session
-
-    with spark_session(master) if spark is None else nullcontext(spark) as session:
-        return file_frame(session, files).transform(judged_workloads, format).toArrow().cast(WORKLOAD_ROWS)
-
-
-def judged_workloads(files: DataFrame, format: Format | None) -> DataFrame:
-    """Files to what was found in them (``WORKLOAD_ROWS``)."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return files.mapInArrow(partial(_judge_batches, format=format), from_arrow_schema(WORKLOAD_ROWS))
-
-
-def _judge_batches(batches: Iterator[pa.RecordBatch], format: Format | None) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield from _judged((row["number"], row["run_id"], row["path"]), format).to_batches()
+    judge = partial(_judged, format=format)
+    found = each_judged(files, judge, WORKLOAD_ROWS, engine=engine, master=master, spark=spark)
+    return _results_of(found, [str(path) for path in files])
 
 
 def _judged(file: File, format: Format | None) -> pa.Table:
@@ -170,8 +143,7 @@ def _judged(file: File, format: Format | None) -> pa.Table:
 def _results_of(found: pa.Table, order: Sequence[str]) -> WorkloadResults:
     places = {run_id: place for place, run_id in enumerate(order)}
     rows = sorted(found.to_pylist(), key=lambda row: places[row["run_id"]])
-    verdicts = {row["verdict"] for row in rows}
-    verdict = next((worse for worse in (Verdict.INVALID, Verdict.UNKNOWN) if worse in verdicts), Verdict.VALID)
+    verdict = Verdict.worst(row["verdict"] for row in rows)
     anomalies = anomaly_table(anomaly for row in rows for anomaly in row.pop("anomalies"))
     return WorkloadResults(verdict=verdict, runs=pa.Table.from_pylist(rows, schema=RUN_ROWS), anomalies=anomalies)
 

@@ -52,7 +52,6 @@ from nemesis.report.timeline import parsed
 from nemesis.serve.rows import read_page
 from nemesis.serve.store import NotInStoreError
 from nemesis.serve.summary import _read as read_summary
-from nemesis.synth.manifest import is_manifest
 from nemesis.systems.kafka.logs import HIGH_WATERMARKS, QUORUM_STATE, high_watermarks, quorum_word
 from nemesis.systems.kafka.metadata import MalformedError, parse
 from nemesis.workload.register import RegisterWorkload
@@ -309,15 +308,6 @@ DECODERS = (
         name="log-lines",
         decode=of_file("replica.log", lambda path: list(log_lines(path))),
         right=lambda: [b'{"event": "started", "replica": 1}\nhello\n{"event": "x", "n": [1]}\n'],
-        words=JSON_WORDS,
-        memory_per_byte=400,
-        cost=2,
-    ),
-    Decoder(
-        name="manifest",
-        decode=of_file("manifest.json", lambda path: there(is_manifest(path) or None)),
-        right=lambda: [b'{"plan": {}, "events": 3, "planted": [{"anomaly": "lost-write", "keys": [1]}]}'],
-        refusals=(SaidNoError,),
         words=JSON_WORDS,
         memory_per_byte=400,
         cost=2,

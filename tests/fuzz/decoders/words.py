@@ -1,5 +1,5 @@
 """The decoders of what people write: addresses, voters, groups, settings of topics, options of readers, transactions,
-sweeps, scenarios, schedules, conditions and queries."""
+sweeps, scenarios, schedules and queries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from nemesis.cli.soak.document import SweepError, read_sweep
-from nemesis.history.operations import ALSO_CALLED, OPERATIONS_SCHEMA
-from nemesis.history.where import ConditionError, where
 from nemesis.schedules.schedule import AwaitLeader, Heal, Inject, Name, Schedule, schedule_from_json
 from nemesis.serve.guard import Guard
 from nemesis.serve.sql import QUERY_CHARACTERS_MAX
@@ -113,39 +109,6 @@ seeds = "1-10,17"
 """
 
 
-@cache
-def _operations() -> pa.Table:
-    """A few operations, with values of every kind in their columns."""
-    absent: dict[str, Any] = dict.fromkeys(OPERATIONS_SCHEMA.names)
-    rows = [
-        absent | {"index": 0, "time": 0.5, "process": 1, "function": "append", "key": "topic1-0", "value": 7},
-        absent | {"index": 1, "time": 1.5, "process": -1, "function": "kill", "detail": '{"replicas": [1]}'},
-        absent | {"index": 2, "process": 2, "function": "poll", "records": [{"offset": 3, "value": 5}], "node": 2},
-    ]
-    return pa.Table.from_pylist(rows, schema=OPERATIONS_SCHEMA)
-
-
-CONDITIONS = (
-    b"key = 'topic1-0' and outcome != 'ok' and time >= 4.5",
-    b"5 in records or not (process <> -1)",
-    b"function in ('append', 'poll') and value is not null",
-    b'error like "%time_out%" or duration_ms < 10',
-    b"offset not in (1, 2, 3) and partition is null",
-)
-CONDITION_WORDS = (
-    b" and ",
-    b" or ",
-    b"not ",
-    b"(",
-    b")",
-    b" in ",
-    b" is null",
-    b" like ",
-    b"'",
-    b'"',
-    b"records",
-    b"=",
-)
 QUERIES = (
     b"SELECT f, type, count(*) AS events FROM history GROUP BY ALL ORDER BY ALL",
     b"WITH a AS (SELECT * FROM events) SELECT a.event FROM a JOIN logs USING (replica_id)",
@@ -280,15 +243,6 @@ DECODERS = (
         refusals=(ValueError,),
         words=(b'"', b"{", b"}", b"[", b"]", b":", b",", b"null", b"true", b'"kill"', b'"leader"', b'"draw": '),
         memory_per_byte=400,
-    ),
-    Decoder(
-        name="conditions",
-        decode=of_text(lambda text: where(_operations(), text, also=ALSO_CALLED)),
-        right=lambda: list(CONDITIONS),
-        refusals=(ConditionError,),
-        words=CONDITION_WORDS,
-        memory_per_byte=2_000,
-        cost=5,
     ),
     Decoder(
         name="queries",

@@ -1,4 +1,4 @@
-"""``nemesis synth``: histories that are made up, with anomalies planted at known places.
+"""``python -m benchmarks.synth``: histories that are made up, with anomalies planted at known places.
 
 Owns the words of the command. What it writes, ``nemesis check`` judges; whether it finds what the manifest tells is
 what such histories are for.
@@ -10,15 +10,17 @@ from pathlib import Path
 
 import click
 
+from benchmarks.synth.build import build, kinds_of
+from benchmarks.synth.plan import Plan, PlanError, SynthModel, counted
 from replica.cli.help import example
-
-MODELS = ("register", "cas-register", "kv", "log", "list", "kafka")
 
 
 @click.command(
-    epilog=example("nemesis synth --model cas-register --operations 10000 --anomaly all --output planted.jsonl")
+    epilog=example("python -m benchmarks.synth --model register --operations 9000 --anomaly all --output planted.jsonl")
 )
-@click.option("--model", type=click.Choice(MODELS), required=True, help="What the history is of.")
+@click.option(
+    "--model", type=click.Choice([model.value for model in SynthModel]), required=True, help="What the history is of."
+)
 @click.option("--operations", type=click.IntRange(1), default=10_000, show_default=True, metavar="N")
 @click.option("--keys", type=click.IntRange(1), default=10, show_default=True, metavar="K", help="Objects, or logs.")
 @click.option("--processes", type=click.IntRange(1), default=5, show_default=True, metavar="P")
@@ -56,9 +58,6 @@ def synth(
     output: Path,
 ) -> None:
     """Make a history up, clean but for the anomalies that are planted, and write what was planted where."""
-    from nemesis.synth.build import build, kinds_of
-    from nemesis.synth.plan import Plan, PlanError, SynthModel, counted
-
     kind = SynthModel(model)
     try:
         plan = Plan(
@@ -74,3 +73,7 @@ def synth(
     except (PlanError, OSError) as error:
         raise click.UsageError(str(error)) from error
     click.echo(f"{output}: {manifest.events} events, {len(manifest.planted)} anomalies planted")
+
+
+if __name__ == "__main__":
+    synth()

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nemesis.synth.manifest import Planted
-from nemesis.synth.objects import List, Log, ObjectWorld, Register, Script
-from nemesis.synth.plan import Placing, SynthModel
+from benchmarks.synth.manifest import Planted
+from benchmarks.synth.objects import List, Log, ObjectWorld, Register, Script
+from benchmarks.synth.plan import Placing, SynthModel
 
 REGISTER = ("stale-read", "lost-write", "phantom-read", "aborted-read")
 CAS = (*REGISTER, "double-cas")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nemesis.synth.plan import Newcomers, Placing, Plan
+from benchmarks.synth.plan import Newcomers, Placing, Plan
 
 POLL_MAX = 10
 FINAL_MAX = 500

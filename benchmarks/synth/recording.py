@@ -14,9 +14,9 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.synth.log_world import Call, Poll, Send
 from nemesis.history.events import APPEND, FINAL_READ, POLL, EventType, HistoryEvent, PolledRecord
 from nemesis.history.writer import HistoryWriter
-from nemesis.synth.log_world import Call, Poll, Send
 
 NANOSECONDS = 1000
 """So much time passes from one event to the next."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nemesis.synth.plan import Newcomers, Placing, Plan, SynthModel
+from benchmarks.synth.plan import Newcomers, Placing, Plan, SynthModel
 
 READ_SHARE = 0.5
 FETCH_MAX = 10

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.synth.log_plants import RUN, TRANSACTIONS, log_scripts
+from benchmarks.synth.log_world import LogWorld
+from benchmarks.synth.manifest import MANIFEST_SUFFIX, Manifest, Planted
+from benchmarks.synth.object_plants import KINDS, object_scripts
+from benchmarks.synth.objects import ObjectWorld
+from benchmarks.synth.plan import Placing, Plan, PlanError, SynthModel, placings
+from benchmarks.synth.recording import LINES, NANOSECONDS, Lines, RunRecorder, TransactionRecorder, partition_name
+from benchmarks.synth.replicas import batches, dumps, starts, told
 from nemesis.history.writer import HistoryWriter
-from nemesis.synth.log_plants import RUN, TRANSACTIONS, log_scripts
-from nemesis.synth.log_world import LogWorld
-from nemesis.synth.manifest import MANIFEST_NAME, Manifest, Planted
-from nemesis.synth.object_plants import KINDS, object_scripts
-from nemesis.synth.objects import ObjectWorld
-from nemesis.synth.plan import Placing, Plan, PlanError, SynthModel, placings
-from nemesis.synth.recording import LINES, NANOSECONDS, Lines, RunRecorder, TransactionRecorder, partition_name
-from nemesis.synth.replicas import batches, dumps, starts, told
 
 
 def kinds_of(model: SynthModel, target: Path) -> Mapping[str, int]:
@@ -32,8 +32,8 @@ def kinds_of(model: SynthModel, target: Path) -> Mapping[str, int]:
 def build(plan: Plan, target: Path) -> Manifest:
     """Write the history and its manifest; returns what was planted.
 
-    The manifest is ``manifest.json`` in the folder of a run, and beside a file it is named as the file with
-    ``.manifest.json`` behind. Raises PlanError for what cannot be made, FileExistsError for a folder that has a run.
+    The manifest is ``synth.manifest`` in the folder of a run, and beside a file it is named as the file with
+    ``.manifest`` behind. Raises PlanError for what cannot be made, FileExistsError for a folder that has a run.
     """
     is_file = target.suffix in LINES
     if not is_file and (plan.model is not SynthModel.KAFKA or target.suffix):
@@ -42,7 +42,7 @@ def build(plan: Plan, target: Path) -> Manifest:
     planted: list[Planted] = []
     events = _file(plan, target, planted, placed) if is_file else _run(plan, target, planted, placed)
     manifest = Manifest(plan=plan, events=events, planted=planted)
-    manifest.write(target.with_name(f"{target.name}.{MANIFEST_NAME}") if is_file else target / MANIFEST_NAME)
+    manifest.write(target.with_name(target.name + MANIFEST_SUFFIX) if is_file else target / f"synth{MANIFEST_SUFFIX}")
     return manifest
 
 

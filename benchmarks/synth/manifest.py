@@ -1,22 +1,19 @@
 """What was planted where, as a value and as JSON.
 
-Owns the form of the manifest, and how its file is told from a history. A key is a number in the histories of objects,
-and a topic-partition in those of logs.
+Owns the form of the manifest. A key is a number in the histories of objects, and a topic-partition in those of logs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nemesis.synth.plan import Plan
+from benchmarks.synth.plan import Plan
 
-MANIFEST_NAME = "manifest.json"
-MANIFEST_BYTES_MAX = 64 * 1024 * 1024
-"""A longer file is taken for what its name does not say."""
-_PARTS = frozenset({"plan", "events", "planted"})
+MANIFEST_SUFFIX = ".manifest"
+"""No history has such a name: a folder that is checked may have manifests in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,21 +50,3 @@ class Manifest:
     def write(self, path: Path) -> None:
         """Write it."""
         path.write_text(self.to_json(), encoding="utf-8")
-
-
-def without_manifests(files: Iterable[Path]) -> list[Path]:
-    """The files that are no manifests, in their order: a corpus that was made up has one beside each history."""
-    return [file for file in files if not is_manifest(file)]
-
-
-def is_manifest(file: Path) -> bool:
-    """Whether a file is one by its name and by all that is in it. What cannot be read is none: it may be a history."""
-    if file.name != MANIFEST_NAME and not file.name.endswith(f".{MANIFEST_NAME}"):
-        return False
-    try:
-        if file.stat().st_size > MANIFEST_BYTES_MAX:
-            return False
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(document, dict) and document.keys() == _PARTS and isinstance(document["planted"], list)

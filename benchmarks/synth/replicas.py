@@ -9,6 +9,8 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 
+from benchmarks.synth.log_world import Partition
+from benchmarks.synth.recording import NANOSECONDS, partition_name
 from nemesis.history.events import (
     BECAME_LEADER,
     DUMP,
@@ -19,8 +21,6 @@ from nemesis.history.events import (
     ReplicaEvent,
     ReplicaLogBatch,
 )
-from nemesis.synth.log_world import Partition
-from nemesis.synth.recording import NANOSECONDS, partition_name
 
 REPLICAS = (1, 2, 3)
 BATCH_MAX = 100

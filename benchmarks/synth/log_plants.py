@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
-from nemesis.synth.log_world import Call, LogWorld, Partition, Poll, Record, Script, Send
-from nemesis.synth.manifest import Planted
-from nemesis.synth.plan import Placing
+from benchmarks.synth.log_world import Call, LogWorld, Partition, Poll, Record, Script, Send
+from benchmarks.synth.manifest import Planted
+from benchmarks.synth.plan import Placing
 
 VIOLATION, UNKNOWN, ALLOWED = "violation", "unknown", "allowed"
 _GAP = ("poll-skip", "int-poll-skip")
