@@ -405,10 +405,10 @@ def test_a_machine_of_another_time_is_not_taken() -> None:
     log = AppliedLog(KeyValueMachine(), name="kv")
     apply_one(log, encode_entry(PlainCommand(command=encode_command(GrantLease(ttl_ms=50)))), stamp_ms=100)
     state = decode_state(unsealed(log.snapshot().data))
-    for log_time_ms, error in ((99, MachineFailedError), (150, CorruptSnapshotError)):
+    for log_time_ms in (99, 150):
         wrong = sealed(encode_state(replace(state, log_time_ms=log_time_ms)))
         void = AppliedLog(KeyValueMachine(), name="kv")
-        with pytest.raises(error):
+        with pytest.raises(CorruptSnapshotError):
             void.restore(Snapshot(id=log.snapshot().id, data=wrong))
         with pytest.raises(MachineFailedError):
             void.digest()
