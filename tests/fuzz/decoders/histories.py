@@ -98,7 +98,7 @@ def _workload(path: Path) -> None:
     judge_workload("fuzzed", history, operations)
 
 
-USES = 20
+USES = 14
 """As many as there must be for one of each kind: what is read in a moment is changed a thousand times as often."""
 _ABSENT: dict[str, Any] = dict.fromkeys(
     (
