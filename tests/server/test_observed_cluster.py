@@ -115,7 +115,7 @@ async def test_one_that_waits_for_the_others_is_alive_and_not_ready(cluster: Loc
 
 
 async def test_one_write_is_one_trace_of_the_whole_cluster(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Leader and followers, which tell each other nothing of it, export spans of the same trace."""
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
@@ -125,7 +125,7 @@ async def test_one_write_is_one_trace_of_the_whole_cluster(
         offset = await topics.write(0, "a")
     for replica_id in cluster.ids:
         assert cluster.stop(replica_id) == 0
-    spans = list(json_values(capfd.readouterr().out))
+    spans = [span for replica_id in cluster.ids for span in json_values(cluster.print_file(replica_id).read_text())]
     (root,) = [
         span for span in spans if span["name"] == "produce" and span["attributes"]["highwater.base_offset"] == offset
     ]
