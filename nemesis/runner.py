@@ -134,6 +134,7 @@ def write_documents(folder: Path, options: RunOptions, schedule: Schedule, argv:
         "shows_logs": offer.shows_logs,
         "logs": offer.logs(options.cluster),
         "gapless": list(offer.gapless(options.cluster)),
+        "trimmed": list(options.cluster.topics.trimmed),
         "started_at": now.astimezone(UTC).isoformat(timespec="seconds"),
         "options": {"schedule": schedule.name, "time_limit": schedule.time_limit_s, **options_to_json(options)},
         "versions": versions(),

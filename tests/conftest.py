@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import find
+from hypothesis.strategies import booleans
 from xdist.scheduler import LoadGroupScheduling
 
 from tests.depth import Depth, choose, chosen
@@ -72,6 +74,7 @@ def _turn(item: pytest.Item, slow: Container[Path]) -> int:
 
 def pytest_collection_finish() -> None:
     """What was collected stays until the end: let the garbage collector not walk through it again and again."""
+    find(booleans(), bool)  # Else, on Python 3.14, Hypothesis would miss its generator, which is made at its first use.
     gc.freeze()
 
 

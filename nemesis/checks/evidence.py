@@ -115,7 +115,7 @@ def _isr(partition: Partition) -> Missing:
 
 
 def _final_reads(partition: Partition) -> Missing:
-    """What was acknowledged lies within the final reads."""
+    """What was acknowledged lies within the final reads, or was deleted by retention from every log that is whole."""
     operations = partition.operations
     if not operations.append.any():
         return
@@ -129,7 +129,9 @@ def _final_reads(partition: Partition) -> Missing:
     late = int((operations.return_index[acked] > operations.invoke_index[operations.final_read].min()).sum())
     if late:
         yield f"{late} appends were acknowledged when the final read had begun", ()
-    offsets = np.unique(operations.offset[acked & (operations.offset != NONE)])
+    starts_of_logs = [log.log_start_offset for log in partition.logs if log.complete and partition.events.trimmed]
+    deleted_end = min(starts_of_logs, default=0)
+    offsets = np.unique(operations.offset[acked & (operations.offset >= deleted_end)])
     order = np.argsort(starts, kind="stable")
     furthest = np.append(NONE, np.maximum.accumulate(ends[order]) if len(order) else order)
     passed = offsets[furthest[np.searchsorted(starts[order], offsets, side="right")] <= offsets]

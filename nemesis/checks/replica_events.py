@@ -9,9 +9,10 @@ rule.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from nemesis.history.events import (
     KILLED_FROM_OUTSIDE,
     LAST_KNOWN_LEADER_ELECTED,
     STARTED,
+    TRIMMED,
     UNCLEAN_ELECTION,
 )
 
@@ -97,13 +99,13 @@ class ReplicaEvents:
     """All of it.
 
     ``started`` are those that told of a start. ``leaders`` has (epoch, replica id) of each became-leader, each once,
-    ascending; ``stops`` (replica id, event,
-    detail, time) of each time that a replica ended and nobody of the run had ended it. ``isr_claim`` is absent for a
-    log without an ISR. ``dumped`` has the number of batches of each replica's log that was dumped, by its id, as the
-    history counts them, ``due`` those who have it by what the run was given (``ANY``: somebody), and ``gapless``
-    that every offset of the log holds a client's record by what is known of the system. ``leader_starts``
-    and ``unclean_elections`` ascend by epoch; a leader that did not say where its log ended has none, and an election
-    that two controllers have told of is there once.
+    ascending; ``stops`` (replica id, event, detail, time) of each time that a replica ended and nobody of the run had
+    ended it. ``isr_claim`` is absent for a log without an ISR. ``dumped`` has the number of batches of each replica's
+    log that was dumped, by its id, as the history counts them, ``due`` those who have it by what the run was given
+    (``ANY``: somebody), ``gapless`` that every offset of the log holds a client's record by what is known of the
+    system, and ``trimmed`` that retention may delete its beginning. ``leader_starts`` and ``unclean_elections`` ascend
+    by epoch; a leader that did not say where its log ended has none, and an election that two controllers have told of
+    is there once.
     """
 
     started: frozenset[int] = frozenset()
@@ -115,6 +117,7 @@ class ReplicaEvents:
     dumped: Mapping[int, int] = field(default_factory=dict)
     due: frozenset[int] = frozenset()
     gapless: bool = False
+    trimmed: bool = False
     leader_starts: tuple[LeaderStart, ...] = ()
     unclean_elections: tuple[UncleanElection, ...] = ()
 
@@ -144,6 +147,7 @@ def replica_events_of(events: pa.Table) -> ReplicaEvents:
         },
         due=frozenset(row["replica_id"] for row in rows if row["event"] == DUE),
         gapless=any(row["event"] == GAPLESS for row in rows),
+        trimmed=any(row["event"] == TRIMMED for row in rows),
         leader_starts=tuple(sorted(_leader_starts(rows), key=lambda start: (start.epoch, start.replica_id))),
         unclean_elections=tuple(sorted(_unclean_elections(rows), key=lambda election: election.epoch)),
     )
@@ -165,7 +169,7 @@ def _leader_starts(rows: list[dict[str, Any]]) -> Iterator[LeaderStart]:
     for row in rows:
         if row["event"] == BECAME_LEADER and row["epoch"] is not None:
             end = _told(row).get("log_end_offset")
-            if isinstance(end, int):
+            if _is_number(end):
                 yield LeaderStart(epoch=row["epoch"], replica_id=row["replica_id"], log_end_offset=end)
 
 
@@ -176,7 +180,7 @@ def _unclean_elections(rows: list[dict[str, Any]]) -> Iterator[UncleanElection]:
             continue
         told = _told(row)
         leader_id, isr, elr = told.get("leader_id"), replica_ids(told.get("isr")), replica_ids(told.get("elr"))
-        if not isinstance(leader_id, int) or isr is None or elr is None:
+        if not _is_number(leader_id) or isr is None or elr is None:
             continue
         seen.add(row["epoch"])
         yield UncleanElection(
@@ -199,15 +203,20 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 def replica_ids(told: object) -> tuple[int, ...] | None:
     """Replicas as a detail lists them; None if it is no such list."""
-    if not isinstance(told, list) or not all(isinstance(replica_id, int) for replica_id in told):
+    if not isinstance(told, list) or not all(map(_is_number, told)):
         return None
     return tuple(told)
+
+
+def _is_number(told: object) -> TypeGuard[int]:
+    """Whether it is a number as the tables have it, of 64 bits."""
+    return isinstance(told, int) and -(1 << 63) <= told < 1 << 63
 
 
 def _isr_claim(row: dict[str, Any]) -> IsrClaim | None:
     told = _told(row)
     isr, replicas, after_s = replica_ids(told.get("isr")), replica_ids(told.get("replicas")), told.get("after_s")
-    if isr is None or replicas is None or not isinstance(after_s, int | float):
+    if isr is None or replicas is None or not (isinstance(after_s, int | float) and abs(after_s) < math.inf):
         return None
     return IsrClaim(
         leader_id=row["replica_id"],

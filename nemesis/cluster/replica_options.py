@@ -40,6 +40,11 @@ class TopicOptions:
         return tuple(f"{topic}-{number}" for topic in self.topics for number in range(self.partitions))
 
     @property
+    def trimmed(self) -> tuple[str, ...]:
+        """The names of those from which retention may delete."""
+        return () if self.retention_bytes is None else self.names
+
+    @property
     def configs(self) -> dict[str, str]:
         """Their settings, by Kafka's names."""
         return {

@@ -31,9 +31,9 @@ def logs_of(folder: Path) -> Mapping[str, tuple[int, ...]]:
     return {name: tuple(ids) for name, ids in named if isinstance(ids, list) and all(type(id) is int for id in ids)}
 
 
-def gapless_logs(folder: Path) -> tuple[str, ...]:
-    """The logs of a run in which every offset holds a client's record, by what its ``test.json`` says."""
-    told = _document(folder).get("gapless")
+def logs_that_are(folder: Path, what: str) -> tuple[str, ...]:
+    """The logs of a run that are ``gapless`` or ``trimmed`` (``history.events``), by what its ``test.json`` says."""
+    told = _document(folder).get(what)
     return tuple(name for name in told if isinstance(name, str)) if isinstance(told, list) else ()
 
 

@@ -162,6 +162,9 @@ DUE = "due"
 GAPLESS = "gapless"
 """Every offset of a log holds a client's record, by what ``test.json`` says of the run, as an event of no replica. It
 stands in no table."""
+TRIMMED = "trimmed"
+"""Retention may delete a log's beginning, by what ``test.json`` says of the run, as an event of no replica. It stands
+in no table."""
 STARTED = "started"
 BECAME_LEADER = "became-leader"
 OFFLINE = "offline"

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from nemesis.checks.replica_events import ANY
 from nemesis.checks.schemas import RUN_EVENT_SCHEMA
-from nemesis.history.document import gapless_logs, logs_of, shows_logs
+from nemesis.history.document import logs_of, logs_that_are, shows_logs
 from nemesis.history.errors import HistoryError
-from nemesis.history.events import DUE, GAPLESS
+from nemesis.history.events import DUE, GAPLESS, TRIMMED
 from nemesis.history.reader import ShardListing, is_complete, list_shards
 from nemesis.history.schemas import Kind
 from nemesis.history.stopped import Stopped, read_stopped
@@ -36,8 +36,9 @@ class RunFolder:
     """One recorded run: the shards that count, what is wrong with the others, and whether it has its end.
 
     ``shows_logs`` says that the nodes' logs should be among them, ``logs`` which these are, each with the replicas that
-    are known to have it, ``gapless`` in which of them every offset holds a client's record. ``stopped`` says what ended
-    it before its time, if anything did; ``stopped_problem`` why that cannot be read.
+    are known to have it, ``gapless`` in which of them every offset holds a client's record, and ``trimmed`` of which
+    retention may delete the beginning. ``stopped`` says what ended it before its time, if anything did;
+    ``stopped_problem`` why that cannot be read.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class RunFolder:
     shows_logs: bool = True
     logs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     gapless: tuple[str, ...] = ()
+    trimmed: tuple[str, ...] = ()
     stopped: Stopped | None = None
     stopped_problem: str | None = None
 
@@ -70,10 +72,11 @@ class RunFolder:
 
 def declared_logs(run: RunFolder) -> pa.Table:
     """What a run says of its logs before it begins, as events (``RUN_EVENT_SCHEMA``): which there must be, if it has
-    its end, and which hold a client's record at every offset."""
+    its end, and which are gapless or trimmed."""
     told = run.logs.items() if run.is_evident else ()
     due = [(name, DUE, replica_id) for name, replicas in told for replica_id in (*replicas, ANY)]
-    return log_events(run.run_id, [*due, *((name, GAPLESS, ANY) for name in run.gapless)])
+    said = [(name, what, ANY) for what, names in ((GAPLESS, run.gapless), (TRIMMED, run.trimmed)) for name in names]
+    return log_events(run.run_id, [*due, *said])
 
 
 def log_events(run_id: str, told: Iterable[tuple[str, str, int]]) -> pa.Table:
@@ -112,7 +115,8 @@ def _opened(folder: Path, run_id: str, listing: Listing) -> RunFolder:
         workload=workload_of(folder),
         shows_logs=shows_logs(folder),
         logs=logs_of(folder),
-        gapless=gapless_logs(folder),
+        gapless=logs_that_are(folder, GAPLESS),
+        trimmed=logs_that_are(folder, TRIMMED),
         stopped=stopped,
         stopped_problem=problem,
     )

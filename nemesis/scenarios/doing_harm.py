@@ -75,7 +75,7 @@ def replace_disk(stage: Stage, directive: Directive) -> None:
         node = node_of(stage, directive, word)
         if node.is_up:
             raise wrong(directive, f"replica {word} runs; 'kill {word}' first")
-        stage.world.wipe(node)
+        stage.world.change_disk(node)
 
 
 def slow_disk(stage: Stage, directive: Directive) -> None:

@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +29,8 @@ ANSWER_CHARACTERS_MAX = 2_000_000
 CELL_CHARACTERS = 10
 """What the page has for each cell beside its text, empty or not."""
 ERROR_CHARACTERS_MAX = 10_000
+NESTING_MAX = 100
+"""Of brackets in brackets: DuckDB's parser takes memory by their square, 100 MB for a thousand, 12 GB for ten."""
 SETTINGS: Mapping[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -96,12 +99,20 @@ def _database(tables: Mapping[str, Sequence[str]]) -> duckdb.DuckDBPyConnection:
 def _only_select(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
     import duckdb
 
+    if _nesting(query) > NESTING_MAX:
+        raise RefusedError(f"Put no more than {NESTING_MAX} brackets into one another.")
     statements = connection.extract_statements(query)
     if len(statements) != 1:
         raise RefusedError(f"Give one statement; there are {len(statements)}.")
     if statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
         raise RefusedError("Only SELECT is allowed here, with EXPLAIN, DESCRIBE and SUMMARIZE.")
     return statements[0]
+
+
+def _nesting(query: str) -> int:
+    """How deep brackets lie in one another, those in texts counted too."""
+    steps = ((sign == "(") - (sign == ")") for sign in query)
+    return max(accumulate(steps, lambda depth, step: max(0, depth + step), initial=0))
 
 
 def _bounded(columns: Sequence[str], found: duckdb.DuckDBPyConnection, rows_max: int) -> Answer:

@@ -176,7 +176,7 @@ class MetadataCensus(SnapshotCensus):
         super().on_boot(node, torn_bytes)
         self._images.pop(node.replica_id, None)
 
-    def on_wiped(self, node: Node) -> None:
+    def on_disk_changed(self, node: Node) -> None:
         self._new_disks.add(node.replica_id)
 
     def on_step(self, node: Node, step: Step) -> None:
@@ -227,7 +227,7 @@ class VoterCensus(Observer):
             if isinstance(node.core.logs[log].role, Leader) and not book.base.has(node.key):
                 self._newcomers.add((log, node.key))
 
-    def on_wiped(self, node: Node) -> None:
+    def on_disk_changed(self, node: Node) -> None:
         had_vote = any(book.latest_committed.find(node.replica_id) is not None for book in self._books.values())
         self._rare[Rare.VOTER_DISK_WIPED if had_vote else Rare.OBSERVER_DISK_WIPED] += 1
 

@@ -31,6 +31,7 @@ from replica.core.replica import Replica
 from replica.errors import ErrorCode
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import scan_batches
+from replica.voters import ReplicaKey
 
 _COUNTED = frozenset[type]((fx.Truncate, fx.RaiseLogStart, fx.DeleteLog, fx.ReplaceLog, fx.StartLogAt))
 
@@ -48,6 +49,7 @@ class ClusterCensus(Observer):
         self._led: dict[tuple[ReplicaId, TopicPartition], Epoch] = {}
         self._high_watermarks: dict[tuple[ReplicaId, TopicPartition], Offset] = {}
         self._controllers: set[Epoch] = set()
+        self._former_disks: set[ReplicaKey] = set()
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:
         del torn_bytes
@@ -57,12 +59,14 @@ class ClusterCensus(Observer):
         for key in [key for key in self._high_watermarks if key[0] == node.replica_id]:
             del self._high_watermarks[key]
 
-    def on_wiped(self, node: Node) -> None:
+    def on_disk_changed(self, node: Node) -> None:
         counted_on: list[set[ReplicaId | None]] = [
             {*registration.isr, *registration.elr} or {registration.last_known_leader}
             for _, registration in self._image.partitions()
         ]
         self._rare[Rare.DISK_REPLACED] += 1
+        self._rare[Rare.EARLIER_DISK_PUT_BACK] += node.key in self._former_disks
+        self._former_disks.add(list(node.lost)[-1])
         self._rare[Rare.COUNTED_ON_DISK_REPLACED] += any(node.replica_id in one for one in counted_on)
         self._rare[Rare.LAST_COUNTED_ON_DISK_REPLACED] += {node.replica_id} in counted_on
 

@@ -65,6 +65,7 @@ class NodeDisk:
         self._rules = rules
         self._replica_id = replica_id
         self._wiped = 0
+        self._earlier: dict[ReplicaKey, tuple[str, SimulatedFiles]] = {}
         self._format(initial_voters)
 
     def _format(self, initial_voters: VoterSet) -> None:
@@ -112,14 +113,22 @@ class NodeDisk:
 
     # --- what hinders it --------------------------------------------------------------------------------------------
 
-    def wipe(self) -> None:
-        """Put a new disk in its place, with another directory id: it has no vote until it is added."""
-        self._wiped += 1
-        self.directory_id = directory_id_for(self._replica_id, self._wiped)
-        self.key = ReplicaKey(self._replica_id, self.directory_id)
+    def change(self, earlier: ReplicaKey | None = None) -> None:
+        """Put another disk in its place: one that was there before, as it was left, or a new one.
+
+        That has another directory id, so that it has no vote until it is added.
+        """
+        self._earlier[self.key] = (self.directory_id, self.files)
         self.rotten.clear()
-        self.files = SimulatedFiles(remember_calls=False)
-        self._format(VoterSet(()))
+        if earlier is None:
+            self._wiped += 1
+            self.directory_id = directory_id_for(self._replica_id, self._wiped)
+            self.files = SimulatedFiles(remember_calls=False)
+            self._format(VoterSet(()))
+        else:
+            self.directory_id, self.files = self._earlier.pop(earlier)
+            self.files.power_fails_before = None
+        self.key = ReplicaKey(self._replica_id, self.directory_id)
         self._apply_hindrances()
 
     def hinder(self, key: int, hindrance: Hindrance) -> None:

@@ -1,9 +1,9 @@
-"""Whoever takes brokers out of service and gives them empty disks, at any time and in all weathers.
+"""Whoever takes brokers out of service and gives them other disks, at any time and in all weathers.
 
 Owns the choice of the moment. A broker goes for a while, alone, or with all others at once; it comes back with an empty
-disk, or as it was, only far behind. Whoever is counted on loses its disk like anybody else: the last in sync, who is
-eligible, who led last. What no cluster survives is left out, and for that the caller looks at all disks, which no
-operator can: the only copy of what is committed, and the majority of those who vote.
+disk, with one that it had before, or as it was, only far behind. Whoever is counted on loses its disk like anybody
+else: the last in sync, who is eligible, who led last. What no cluster survives is left out, and for that the caller
+looks at all disks, which no operator can: the only copy of what is committed, and the majority of those who vote.
 
 Source: Kafka's operations guide, the replacement of a failed disk.
 """
@@ -98,7 +98,7 @@ class DiskLoss:
         node.kill("taken-out")
 
     def _replace(self, node: Node, keeps_disk: bool, patience_ms: int) -> None:
-        """Put in an empty disk once the old one can be done without; or let the broker begin as it was."""
+        """Put in another disk once the last one can be done without; or let the broker begin as it was."""
         if self._is_stopped:
             return
         is_needed = not keeps_disk and not self._can_do_without(node.replica_id)
@@ -108,7 +108,7 @@ class DiskLoss:
         if not keeps_disk and not is_needed and not node.is_retired:
             detail = {"replicas": [node.replica_id]}
             self._record.nemesis(EventType.INVOKE, "replace-disk", detail)
-            self._world.wipe(node)
+            self._world.replace_disk(node, self._dice)
             self._record.nemesis(EventType.INFO, "replace-disk", detail)
         self._bring_back(node.replica_id)
         self.start()

@@ -29,7 +29,7 @@ from replica.core.quorum.voter_history import VoterHistory
 from replica.errors import ErrorCode
 from replica.ids import CallId, Epoch, Offset, ReplicaId, TopicPartition
 from replica.records import RecordBatch, scan_batches
-from replica.voters import ReplicaKey, VoterSet
+from replica.voters import ReplicaKey, VoterEntry, VoterSet
 
 _Telling = fx.Reply | fx.ReplyWithRecords
 _Judged = fx.Append | fx.Truncate | fx.StoreQuorumState | fx.RaiseLogStart | fx.InstallSnapshot | _Telling
@@ -63,7 +63,7 @@ class LogInvariants:
         self.voters = VoterBook(initial_voters, nodes)
         self._check_quorum = CheckQuorum()
         self.chains = {replica_id: Chain() for replica_id in nodes}
-        self._lost: dict[ReplicaKey, Chain] = {}
+        self._lost: dict[ReplicaKey, tuple[Chain, Offset, list[VoterEntry]]] = {}
         """The flushed logs of disks that are gone."""
         self.committed = Chain()
         """The longest log that anybody has ever called committed."""
@@ -110,17 +110,16 @@ class LogInvariants:
         self._stored[replica_id] = (log.quorum_state,)
         self._check_epochs(replica_id, log)
 
-    def on_wiped(self, node: Node) -> None:
-        """Nothing of what the disk held is there any more; what it has held and voted is remembered here.
+    def on_disk_changed(self, node: Node) -> None:
+        """What the last disk has held and voted is remembered here, also if it never comes back.
 
         1. A voter acknowledges a record. 2. Its disk is lost. 3. The acknowledgement comes, and a majority has had it.
         """
         key, flushed_end = list(node.lost.items())[-1]
-        chain = self.chains[node.replica_id]
-        chain.truncate_to(flushed_end.get(self._log, Offset(0)))
-        self._lost[key] = chain
-        self.chains[node.replica_id] = Chain()
-        self.voters.forget(node.replica_id)
+        chain, _, own = self._lost.pop(node.key, (Chain(), Offset(0), []))
+        own = self.voters.exchange(node.replica_id, own)
+        self._lost[key] = (self.chains[node.replica_id], flushed_end.get(self._log, Offset(0)), own)
+        self.chains[node.replica_id] = chain
         self._stored.pop(node.replica_id, None)
         self._led.pop(node.replica_id, None)
         self._seen.pop(node.replica_id, None)
@@ -361,7 +360,8 @@ class LogInvariants:
             if node.flushed_end.get(self._log, 0) >= high_watermark
             and self.chains[replica_id].link_at(high_watermark) == link
         ]
-        holding += [key for key, lost in self._lost.items() if lost.link_at(high_watermark) == link]
+        for key, (lost, flushed_end, _) in self._lost.items():
+            holding += [key] if flushed_end >= high_watermark and lost.link_at(high_watermark) == link else []
         if not any(sum(map(voters.has, holding)) >= voters.majority for voters in in_force):
             _convict(
                 "committed-is-durable",
@@ -451,9 +451,9 @@ class Invariants(Observer):
         for invariants in self.logs.values():
             invariants.on_boot(node)
 
-    def on_wiped(self, node: Node) -> None:
+    def on_disk_changed(self, node: Node) -> None:
         for invariants in self.logs.values():
-            invariants.on_wiped(node)
+            invariants.on_disk_changed(node)
 
     def on_step(self, node: Node, step: Step) -> None:
         effects = {} if step.kinds.isdisjoint(_JUDGED) else self._effects_by_log(node, step)

@@ -62,8 +62,8 @@ class Node:
         self.is_retired = False  # Whether its flushed data is known to be damaged, so that it never starts again.
         self.flushed_end: dict[TopicPartition, Offset] = {}
         """What of each log is certainly on the platter, whether a process runs or not."""
-        self.lost: dict[ReplicaKey, Mapping[TopicPartition, Offset]] = {}
-        """What was on the platters of its former disks, in their order."""
+        self.lost: dict[ReplicaKey, dict[TopicPartition, Offset]] = {}
+        """What was on the platters of its former disks, in the order in which they were taken out."""
         self.requests: dict[CallId, Request] = {}
         self._world = world
         self._open: LogTable | None = None
@@ -164,12 +164,12 @@ class Node:
         """End whatever runs, and lose what was not flushed."""
         self._end(crash or Crash(cause="power"))
 
-    def wipe(self) -> None:
-        """End whatever runs, and put an empty disk in place of the one that was there."""
+    def change_disk(self, earlier: ReplicaKey | None = None) -> None:
+        """End whatever runs, and put an empty disk in place of the one that is there, or one that was there before."""
         self._end(Crash(cause="wiped"))
         self.lost[self.key] = self.flushed_end
-        self.disk.wipe()
-        self.flushed_end, self._recovery_points = {}, {}
+        self.disk.change(earlier)
+        self.flushed_end, self._recovery_points = self.lost.pop(self.key, {}), {}
 
     def stop(self) -> None:
         """Resign, and after a while close everything cleanly."""
@@ -227,7 +227,6 @@ class Node:
         self._replies, self._inbox, self._stalled = {}, [], []
         self.requests.clear()
         self._lanes = Lanes()
-        self._cuts: list[Cut] = []
         self.slow_lanes.clear()
         self._flushes.forget_all()
         self._world.on_down(self, crash)

@@ -46,6 +46,9 @@ class PartitionHabits(Observer):
         del torn_bytes
         self._seen[node.replica_id] = {}
 
+    def on_disk_changed(self, node: Node) -> None:
+        self._stored = {place: offset for place, offset in self._stored.items() if place[0] != node.replica_id}
+
     def on_step(self, node: Node, step: Step) -> None:
         if node.core is not None and node.core.broker is not None and step.is_whole:
             seen = self._seen[node.replica_id]

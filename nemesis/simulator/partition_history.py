@@ -12,6 +12,7 @@ from nemesis.simulator.chains import ROOT, Chain
 from replica.core.metadata.records import PartitionRegistration
 from replica.ids import Epoch, Offset, ReplicaId, TopicId, TopicPartition
 from replica.records import RecordBatch
+from replica.voters import ReplicaKey
 
 Sequence = tuple[int, int, int]
 """A batch of an idempotent producer: producer id, producer epoch, first sequence number."""
@@ -44,6 +45,8 @@ class History:
     registration: PartitionRegistration
     """What the controller has committed last."""
     chains: dict[ReplicaId, Chain] = field(default_factory=dict)
+    lost: dict[ReplicaKey, tuple[Chain | None, Offset | None]] = field(default_factory=dict)
+    """Logs on disks that were taken out of their machines, each with where it was let begin last."""
     away: dict[ReplicaId, Chain] = field(default_factory=dict)
     """Logs on disks that have failed, which a replica does without; they may be there again with their disks."""
     committed: Chain = field(default_factory=Chain)
@@ -72,6 +75,16 @@ class History:
         if chain is None:
             chain = self.chains[replica_id] = Chain()
         return chain
+
+    def change_disk(self, replica_id: ReplicaId, former: ReplicaKey, now: ReplicaKey) -> None:
+        """A replica has another disk than before, perhaps one that it had earlier."""
+        self.lost[former] = (self.chains.pop(replica_id, None), self.begins_at.pop(replica_id, None))
+        self.away.pop(replica_id, None)
+        chain, begins_at = self.lost.pop(now, (None, None))
+        if chain is not None:
+            self.chains[replica_id] = chain
+        if begins_at is not None:
+            self.begins_at[replica_id] = begins_at
 
     def put_away(self, replica_id: ReplicaId) -> None:
         """A replica does without its log from now on."""

@@ -205,12 +205,10 @@ class PartitionInvariants(Observer):
 
     # --- what a replica stores --------------------------------------------------------------------------------------
 
-    def on_wiped(self, node: Node) -> None:
-        """Nothing of what the disk held is there any more."""
+    def on_disk_changed(self, node: Node) -> None:
+        """What the last disk held is there no more; what an earlier one held that is back is there again."""
         for history in self._histories.values():
-            history.chains.pop(node.replica_id, None)
-            history.away.pop(node.replica_id, None)
-            history.begins_at.pop(node.replica_id, None)
+            history.change_disk(node.replica_id, list(node.lost)[-1], node.key)
         self._hosted[node.replica_id].clear()
 
     def on_boot(self, node: Node, torn_bytes: int) -> None:

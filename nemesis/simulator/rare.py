@@ -62,6 +62,7 @@ class Rare(StrEnum):
     PARTITION_OFFLINE_AT_START = "partition-offline-at-start", WorldKind.CLUSTER
     DAMAGED_LOG_REPLACED = "damaged-log-replaced", WorldKind.CLUSTER
     DISK_REPLACED = "disk-replaced", WorldKind.CLUSTER
+    EARLIER_DISK_PUT_BACK = "earlier-disk-put-back", WorldKind.CLUSTER
     COUNTED_ON_DISK_REPLACED = "counted-on-disk-replaced", WorldKind.CLUSTER
     LAST_COUNTED_ON_DISK_REPLACED = "last-counted-on-disk-replaced", WorldKind.CLUSTER
     PARTITION_WAITED_FOR_OPERATOR = "partition-waited-for-operator", WorldKind.CLUSTER

@@ -76,8 +76,8 @@ class Trace(Observer):
         within = f" after {crash.performed} of {crash.effects} effects" if crash.effects else ""
         self._node(node, f"is down: {crash.cause}{within}")
 
-    def on_wiped(self, node: Node) -> None:
-        self._node(node, "has an empty disk in place of its own")
+    def on_disk_changed(self, node: Node) -> None:
+        self._node(node, f"has another disk: {node.disk.directory_id}")
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
         self._node(node, f"does not start: {error}")

@@ -121,7 +121,7 @@ class VoterAdministrator:
     # --- disks ------------------------------------------------------------------------------------------------------
 
     def _wipe(self) -> None:
-        """Let a machine lose its disk, if all voters can do without."""
+        """Let a machine lose its disk, if all voters can do without, and have another."""
         nodes = [
             node
             for node in self._world.nodes.values()
@@ -130,9 +130,9 @@ class VoterAdministrator:
         if nodes:
             node = self._dice.choice(nodes)
             detail = {"replicas": [node.replica_id]}
-            self._record.nemesis(EventType.INVOKE, "empty-disk", detail)
-            self._world.wipe(node)
-            self._record.nemesis(EventType.INFO, "empty-disk", detail)
+            self._record.nemesis(EventType.INVOKE, "replace-disk", detail)
+            self._world.replace_disk(node, self._dice)
+            self._record.nemesis(EventType.INFO, "replace-disk", detail)
         self.start()
 
     # --- requests ---------------------------------------------------------------------------------------------------

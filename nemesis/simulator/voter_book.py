@@ -50,9 +50,10 @@ class VoterBook:
         """Let the log begin anew: it stands for what is committed below."""
         self._own[replica_id] = self.committed[: self._count_below(end_offset)]
 
-    def forget(self, replica_id: ReplicaId) -> None:
-        """Take a disk for empty."""
-        self._own[replica_id] = []
+    def exchange(self, replica_id: ReplicaId, own: list[VoterEntry]) -> list[VoterEntry]:
+        """Take what the log on another disk has named; give back what that on the last one had."""
+        self._own[replica_id], former = own, self._own[replica_id]
+        return former
 
     def commit(self, batch: RecordBatch) -> None:
         """Take the next committed batch. Convicts a set that differs from the one before by more than one voter."""

@@ -39,7 +39,7 @@ from replica.core.replica import Replica
 from replica.core.rules import Rules
 from replica.ids import CorrelationId, ReplicaId, TopicPartition
 from replica.storage import CorruptCheckpointError, CorruptLogError, LogTable, StorageError
-from replica.voters import Voter, VoterSet
+from replica.voters import ReplicaKey, Voter, VoterSet
 
 LOG = TopicPartition("log", 0)
 LOG_DIRS = 2
@@ -48,7 +48,8 @@ REFUSED_START_MS = 1000
 """How long a supervisor waits at least when the storage would not open."""
 PERIL_WEIGHT = 10
 """How much likelier a process dies in a step of an election, or where a log gives way to a snapshot."""
-
+PUTS_BACK = 0.3
+"""How many machines that have lost a disk before get an earlier one back the next time."""
 
 CONTROLLER_SHARE = 0.4
 """How often "the leader" of a cluster is the controller, and not whoever leads one of the partitions."""
@@ -69,8 +70,8 @@ class Observer:
     def on_down(self, node: Node, crash: Crash) -> None:
         """A process has ended."""
 
-    def on_wiped(self, node: Node) -> None:
-        """A machine has an empty disk in place of the one that it had; no process runs on it."""
+    def on_disk_changed(self, node: Node) -> None:
+        """A machine has another disk than the last of ``node.lost``, an empty or earlier one; no process runs on it."""
 
     def on_refused_start(self, node: Node, error: StorageError) -> None:
         """A process could not open its storage."""
@@ -205,11 +206,16 @@ class World:
         delay_ms = max(at_least_ms, node.dice.randint(*self.climate.restart_ms))
         self.queue.after(delay_ms * US_PER_MS, lambda: self._start(node))
 
-    def wipe(self, node: Node) -> None:
-        """Let a machine lose its disk, and have another: it is somebody else from then on."""
-        node.wipe()
+    def replace_disk(self, node: Node, dice: Random) -> None:
+        """Let a machine lose its disk, and have an empty one, or at times one that it had before, as it was then."""
+        is_earlier = bool(node.lost) and dice.random() < PUTS_BACK
+        self.change_disk(node, dice.choice(list(node.lost)) if is_earlier else None)
+
+    def change_disk(self, node: Node, earlier: ReplicaKey | None = None) -> None:
+        """Let a machine lose its disk, and have an empty one, or an earlier one: it is somebody else from then on."""
+        node.change_disk(earlier)
         for observer in self.observers:
-            observer.on_wiped(node)
+            observer.on_disk_changed(node)
 
     # --- messages ---------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,8 @@ class StateMachine(Protocol):
     def advance(self, time_ms: int) -> None:  # noqa: ARG002 - most machines do nothing by time
         """Let log time be ``time_ms``: it never goes back. What has expired by then goes now.
 
-        Called before the commands of that time, with every tick while there are none, and behind a restore.
+        Called before the commands of that time, with every tick while there are none, and behind a restore: a state
+        that is of a later time raises CorruptSnapshotError.
         """
         return
 

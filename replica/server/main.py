@@ -124,6 +124,7 @@ async def _serve(options: ServerOptions, rules: Rules, files: Files, clocks: Clo
         )
         try:
             process = ReplicaProcess(options=options, rules=rules, storage=storage, groups=groups, clocks=clocks)
+            cleanup.callback(process.end_traces)
             await process.bind()
             cleanup.callback(process.serve_metrics())
         except (StartRefusedError, InvalidAddressError, InvalidConfigError):
@@ -189,7 +190,7 @@ class ReplicaProcess:
             logger=self._logger,
             with_steps=options.log_level == "debug",
         )
-        tracing = _tracing_of(storage.directory.cluster_id, view)
+        self._tracing = tracing = _tracing_of(storage.directory.cluster_id, view)
         self._driver = Driver(
             core=self._core,
             storage=storage,
@@ -346,6 +347,11 @@ class ReplicaProcess:
             return self._metrics.listen(host, int(port))
         except OSError as error:
             raise StartRefusedError(f"cannot serve metrics on {self._options.metrics_listen}: {error}") from None
+
+    def end_traces(self) -> None:
+        """Export what is left of them, if there are any."""
+        if self._tracing is not None:
+            self._tracing.close()
 
     async def run(self) -> int:
         """Serve until a signal comes or the replica halts; returns the exit code."""

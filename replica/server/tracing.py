@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from threading import Thread
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -35,6 +36,8 @@ Call = Callable[[Request], Awaitable[Response]]
 
 WRITES_MAX = 10_000
 """How many writes are followed at once; further ones are not."""
+EXPORT_AT_STOP_S_MAX = 2.0
+"""How long a replica that ends waits for what it has not exported yet; the exporter would try for half a minute."""
 EXPORTERS = ("console", "otlp")
 
 
@@ -102,7 +105,7 @@ class Tracing:
             "service.instance.id": str(view.replica_id),
             "highwater.cluster": cluster_id,
         }
-        self._provider = TracerProvider(id_generator=self._ids, resource=Resource.create(who), shutdown_on_exit=True)
+        self._provider = TracerProvider(id_generator=self._ids, resource=Resource.create(who), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("replica.server.tracing")
         self._cluster_id = cluster_id
@@ -136,6 +139,12 @@ class Tracing:
     def flush(self) -> None:
         """Wait until all spans are exported."""
         self._provider.force_flush()
+
+    def close(self, *, at_most_s: float = EXPORT_AT_STOP_S_MAX) -> None:
+        """Export what is left; where no collector answers for so long, it is lost."""
+        last = Thread(target=self._provider.shutdown, daemon=True)
+        last.start()
+        last.join(at_most_s)
 
     # --- as the leader ----------------------------------------------------------------------------------------------
 

@@ -215,7 +215,7 @@ async def test_an_operator_chooses_where_a_partition_waits() -> None:
     cluster.kill(2)
     cluster.wait_for_isr(name, 1)
     cluster.kill(1)
-    cluster.world.wipe(cluster.node(1))
+    cluster.world.change_disk(cluster.node(1))
     cluster.start(2)  # It votes, as its disk is the one that the log names; without it nobody leads.
     cluster.start(1)
     topic = await described(admin, lambda topic: topic.partitions[0].waits_for_operator)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from nemesis.history import METADATA_LOG
-from tests.corruption.base import END, LOGS, REPLICAS, Recording
+from tests.corruption.base import CONTROL, END, LOGS, REPLICAS, TEST, Recording
 from tests.corruption.damages import (
     A_LIE,
     ALL_DUMPS,
@@ -67,6 +68,20 @@ def nothing_of_a_log(run: Recording) -> None:
     never_dumped(run, REPLICAS, LOGS[1])
     for table in ("history", "events"):
         drop(run, table, where(topic_partition=LOGS[1]))
+
+
+def beginning_deleted(run: Recording, replicas: Sequence[int], is_trimmed: bool = True) -> None:
+    """Retention has deleted the beginning of the first log at these replicas, and the final reads begin behind it."""
+    run.test = json.dumps(json.loads(run.test or TEST) | {"trimmed": LOGS if is_trimmed else []})
+    drop(run, "history", where(f="final-read", topic_partition=LOGS[0], offset=0))
+    drop(run, "logs", lambda row: log_of(*replicas)(row) and row["base_offset"] < CONTROL)
+    alter(run, "logs", log_of(*replicas), log_start_offset=CONTROL)
+    fewer = told(
+        lambda detail: (
+            detail["logs"][LOGS[0]].update(batches=END - CONTROL) if detail["replicas"][0] in replicas else None
+        )
+    )
+    ALL_DUMPS(run, detail=fewer)
 
 
 def other_checksums(run: Recording) -> None:
@@ -254,6 +269,23 @@ LOG_ROWS = (
         ),
         MISSING,
         "13 batches of replica 2 were read, and 9 are stored",
+    ),
+    Damage(
+        "retention has deleted the beginning of a log",
+        numbered_again(partial(beginning_deleted, replicas=REPLICAS)),
+        HARMLESS,
+    ),
+    Damage(
+        "the beginning of a log is gone, from which nothing deletes",
+        numbered_again(partial(beginning_deleted, replicas=REPLICAS, is_trimmed=False)),
+        MISSING,
+        "no final read covers 6 offsets",
+    ),
+    Damage(
+        "one replica still has what was not finally read",
+        numbered_again(partial(beginning_deleted, replicas=(1, 2))),
+        MISSING,
+        "no final read covers 6 offsets",
     ),
     Damage(
         "a log of an unknown replica is there",

@@ -12,3 +12,5 @@ DECODERS: Mapping[str, Decoder] = {
     for decoders in (records, storage, machines, messages, words, runs, histories)
     for decoder in decoders.DECODERS
 }
+BOUNDED: Mapping[str, Decoder] = {decoder.name: decoder for decoder in runs.WHOLE_RUNS}
+"""What is fuzzed by the tests alone, since one input takes so long."""

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from tests.fuzz.__main__ import main
 from tests.fuzz.decoder import Decoder, of_bytes
 from tests.fuzz.keeping import kept, shrunk
 from tests.fuzz.mutations import ANYWHERE, BYTES_MAX, IN_TEXT, Material, drawn
@@ -155,7 +156,26 @@ DECODERS = {"test": decoder(ending, may_kill=True)}
 @pytest.mark.slow
 def test_a_process_that_ends_is_found() -> None:
     """Another one goes on behind the input that has ended it; each input but those is counted once."""
-    report = watched(DECODERS["test"], seed=1, inputs=200, catalogue="tests.fuzz.test_engine")
+    report = watched(DECODERS["test"], seed=1, numbers=range(200), catalogue="tests.fuzz.test_engine")
     assert report.inputs == 200
     assert list(report.found) == ["died: test: status -6"]
     assert all(one.content[:4] == bytes(4) for one in report.examples)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each input is counted once, however often a run was stopped; what has all of its own is not run again."""
+    output = tmp_path / "fuzz.json"
+
+    def row_after(*words: str) -> dict[str, object]:
+        monkeypatch.setattr("sys.argv", ["fuzz", "--decoder", "quorum-state", "--output", str(output), *words])
+        assert main() == 0
+        (row,) = json.loads(output.read_text())["decoders"]
+        return {name: row[name] for name in ("seed", "done", "inputs", "accepted", "refused", "traced")}
+
+    begun = row_after("--inputs", "100")
+    assert (begun["done"], begun["inputs"]) == (100, 100)
+    gone_on = row_after("--inputs", "300")
+    assert (gone_on["done"], gone_on["inputs"]) == (300, 300)
+    assert row_after("--inputs", "100") == gone_on
+    assert row_after("--inputs", "300", "--afresh") == gone_on

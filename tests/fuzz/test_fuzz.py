@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.depth import seeds, times
-from tests.fuzz.catalogue import DECODERS
+from tests.fuzz.catalogue import BOUNDED, DECODERS
 from tests.fuzz.decoder import Decoder
 from tests.fuzz.keeping import corpus
 from tests.fuzz.running import Report, fuzz, replayed, warm_up
@@ -44,7 +44,9 @@ def check(report: Report, decoder: Decoder) -> None:
         assert report.refused > 0 or not decoder.refusals, "nothing was refused"
 
 
-@pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values() if not each.may_kill])
+@pytest.mark.parametrize(
+    "decoder", [marked(each) for each in (*DECODERS.values(), *BOUNDED.values()) if not each.may_kill]
+)
 def test_what_is_nearly_right_is_taken_or_refused(decoder: Decoder, tmp_path: Path) -> None:
     """No input makes a decoder raise what is no refusal, take more memory than it may, or go on for ever."""
     warm_up(decoder, tmp_path)
@@ -56,7 +58,8 @@ def test_what_is_nearly_right_is_taken_or_refused(decoder: Decoder, tmp_path: Pa
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values() if each.may_kill])
 def test_no_input_ends_the_process(decoder: Decoder) -> None:
     """What native code reads does not end the process either, where it stands before memory that nobody may touch."""
-    check(watched(decoder, seed=SEED, inputs=max(LEAST, times(KILLED_INPUTS) // decoder.cost)), decoder)
+    numbers = range(max(LEAST, times(KILLED_INPUTS) // decoder.cost))
+    check(watched(decoder, seed=SEED, numbers=numbers), decoder)
 
 
 @pytest.mark.parametrize("decoder", [marked(each) for each in DECODERS.values()])

@@ -37,36 +37,42 @@ def watched(
     decoder: Decoder,
     *,
     seed: int,
-    inputs: int,
+    numbers: range,
     time_s: float | None = None,
     catalogue: str = CATALOGUE,
-    told: Callable[[Report], None] = lambda _: None,
+    report: Report | None = None,
+    told: Callable[[Report, int], None] = lambda *_: None,
 ) -> Report:
-    """Run so many inputs, or as many as there is time for; ``told`` is called after each slice."""
-    report = Report()
+    """Run the inputs of these numbers, or as many as there is time for, and count them in ``report``.
+
+    ``told`` is called after each slice, with the first number that is still to come, and in the end.
+    """
+    report = report or Report()
     slice = max(1, SLICE // decoder.cost)
-    task = Task(catalogue=catalogue, decoder=decoder.name, seed=seed, first=0, end=inputs, slice=slice)
+    first, end = numbers.start, numbers.stop
+    task = Task(catalogue=catalogue, decoder=decoder.name, seed=seed, first=first, end=end, slice=slice)
     until = None if time_s is None else time.monotonic() + time_s
     with tempfile.TemporaryDirectory() as folder:
         progress = Path(folder) / "progress"
         while task.first < task.end and len(task.skip) < DEATHS_MAX:
             progress.write_bytes(bytes(NUMBER_BYTES))
-            done, end = _run(task, progress, report, told, until)
+            done, ended = _run(task, progress, report, told, until)
             task = replace(task, first=min(task.end, task.first + done * slice))
-            if end is None:
+            if ended is None:
                 break
             number = int.from_bytes(progress.read_bytes(), "big")
             (_, content), *_ = inputs_of(decoder, seed, [number])
-            kind, where = end
+            kind, where = ended
             if number in task.skip:
                 raise RuntimeError(f"the process for {decoder.name} does not begin: {where}")
             report.note(Finding(kind=kind, where=f"{decoder.name}: {where}", number=number, content=content))
             task = replace(task, skip=(*task.skip, number))
+    told(report, task.first)
     return report
 
 
 def _run(
-    task: Task, progress: Path, report: Report, told: Callable[[Report], None], until: float | None
+    task: Task, progress: Path, report: Report, told: Callable[[Report, int], None], until: float | None
 ) -> tuple[int, tuple[Kind, str] | None]:
     """How many slices one process has done, and how it has ended before the last of them, if it has."""
     words = (sys.executable, "-m", WORKER, json.dumps(asdict(task)), str(progress))
@@ -82,7 +88,7 @@ def _run(
                     break
                 report.add(report_from_json(json.loads(line)))
                 done += 1
-                told(report)
+                told(report, min(task.end, task.first + done * task.slice))
             if until is not None and time.monotonic() > until:
                 process.kill()
                 return done, None

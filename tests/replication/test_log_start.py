@@ -13,13 +13,13 @@ from tests.replication.bench import Cluster
 TOPIC = TopicPartition("topic", 0)
 
 
-def append_alone(cluster: Cluster, stray: m.ProduceRequest) -> None:
-    """Cut broker 1 off, let it append something that nobody else will have, and wait until 2 leads."""
-    others = [ReplicaId(broker) for broker in (2, 3, 4, 5)]
-    cut = {(ReplicaId(1), other) for other in others} | {(other, ReplicaId(1)) for other in others}
+def append_alone(cluster: Cluster, stray: m.ProduceRequest, leader_id: int = 1) -> None:
+    """Cut this leader off, let it append something that nobody else will have, and wait until 2 leads."""
+    leader, everybody = ReplicaId(leader_id), [ReplicaId(broker) for broker in (1, 2, 3, 4, 5)]
+    cut = {link for other in everybody if other != leader for link in ((leader, other), (other, leader))}
     cluster.world.network.cut(1, frozenset(cut))
-    answers = cluster.begin(1, stray)
-    cluster.wait(lambda: bool(answers), "1 takes a record of its own")
+    answers = cluster.begin(leader_id, stray)
+    cluster.wait(lambda: bool(answers), "it takes a record of its own")
     cluster.wait(lambda: cluster.registration(TOPIC).leader_id == 2, "2 leads")
 
 
@@ -54,6 +54,27 @@ def test_records_below_the_leaders_start_are_never_served_by_one_that_had_others
     cluster.start(2)
     cluster.start(3)
     cluster.wait_for_same_logs(topic, 1, 2, 3)
+
+
+def test_one_that_had_others_below_the_leaders_start_is_in_sync_only_once_it_has_forgotten_them() -> None:
+    """All is deleted, so that it stands at the high watermark when it comes back; elected then it would serve them.
+
+    Its first fetch arrives, and the answer is lost, by which it would hear where the leader's log begins.
+    """
+    cluster = Cluster(5)
+    topic = cluster.create("topic", (3, 2))
+    cluster.produce(topic, b"a")
+    stray = m.ProduceRequest(topic_partition=TOPIC, acks=1, timeout_ms=1000, records=encode_batch([b"stray"]).data)
+    append_alone(cluster, stray, leader_id=3)
+    assert cluster.produce(topic, b"good") == 1
+    cluster.delete_records(topic, 2)
+    cluster.world.network.cut(2, frozenset({(ReplicaId(2), ReplicaId(3))}))
+    cluster.world.network.heal(1)
+    cluster.pass_ms(3000)
+    assert cluster.registration(topic).isr == (2,)
+    cluster.world.network.heal(2)
+    cluster.wait_for_isr(topic, 2, 3)
+    assert cluster.replica(3, topic).log.log_start_offset == 2
 
 
 def test_a_follower_that_lags_by_one_answer_remembers_producers() -> None:

@@ -216,7 +216,7 @@ def test_a_disk_that_is_empty_begins_with_a_snapshot() -> None:
     cluster.kill(3)
     cluster.wait_for_isr(name, 1, 2)
     churn(cluster, 10, 1, 2)
-    cluster.world.wipe(cluster.node(3))
+    cluster.world.change_disk(cluster.node(3))
     cluster.start(3)
     assert installed.replicas == [3]
     cluster.wait_for_isr(name, 1, 2, 3)

@@ -5,10 +5,10 @@ The lines are read as they stand: nothing here knows more of YAML than that.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
@@ -16,7 +16,6 @@ import pytest
 from nemesis.cli.__main__ import cli
 from release.interpreters import MINORS
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ".github/workflows"
 OF_GITHUB = {
     "checkout",
@@ -108,7 +107,7 @@ def test_each_night_has_other_seeds(pytestconfig: pytest.Config) -> None:
 def test_network_namespaces_are_tested(workflows: str, pytestconfig: pytest.Config) -> None:
     """What Ubuntu forbids is allowed before the tests, which say why they skip what; users are told the same."""
     setting = "sudo sysctl --ignore --write kernel.apparmor_restrict_unprivileged_userns=0"
-    job = workflows[workflows.index("\n  test:") : workflows.index("\n  simulate:")]
+    job = workflows[workflows.index("\n  test:") : workflows.index("\n  pythons:")]
     assert 0 < job.index("iproute2 nftables") < job.index(setting) < job.index("PYTEST_ADDOPTS=-rs make test")
     assert setting in (pytestconfig.rootpath / "docs" / "ci.md").read_text(encoding="utf-8")
 
@@ -135,16 +134,19 @@ def test_a_release_is_published_by_its_tag_and_as_it_was_made(release_jobs: tupl
     """The tag is checked against the version, what is published against the sums, and no password is used."""
     build, publish = release_jobs
     assert 'make release TAG="$TAG"' in build
-    assert "    if: github.ref_type == 'tag'\n" in publish
+    assert build.count("\n  push:\n    tags: [") == 1
+    assert "    if: github.event_name == 'push'\n" in publish
     order = [publish.index(word) for word in ("sha256sum --check --strict", "attest-build", PUBLISHES, "gh release")]
     assert order == sorted(order)
     assert "secrets." not in build + publish
     assert "password" not in build + publish
 
 
-def test_a_release_is_tried_on_every_python(release_jobs: tuple[str, str]) -> None:
-    """The machine that builds has all Pythons that a release is for, among which are all that the project claims."""
+def test_a_release_is_tried_on_every_python(release_jobs: tuple[str, str], pytestconfig: pytest.Config) -> None:
+    """All Pythons that a release is for are those that the project claims, that build it, and that CI tests on."""
     build, _ = release_jobs
     assert [int(minor) for minor in re.findall(r"^ +3\.(\d+)$", build, re.MULTILINE)] == [*reversed(MINORS)]
-    claimed = {int(minor) for minor in re.findall(r'Python :: 3\.(\d+)"', (ROOT / "pyproject.toml").read_text())}
-    assert claimed <= set(MINORS)
+    claimed = re.findall(r'Python :: 3\.(\d+)"', (pytestconfig.rootpath / "pyproject.toml").read_text())
+    assert [*map(int, claimed)] == [*MINORS]
+    ci = (pytestconfig.rootpath / FOLDER / "ci.yml").read_text(encoding="utf-8")
+    assert f"matrix: {{python: {json.dumps([f'3.{minor}' for minor in MINORS[1:]])}}}" in ci

@@ -167,6 +167,13 @@ def test_memory_is_bounded(run: Path, query: str) -> None:
     assert Sql(time_s=20).ask(run, query).error != ""
 
 
+def test_brackets_are_counted_before_they_are_parsed(run: Path) -> None:
+    """The parser would take memory by the square of their depth, closed or not; side by side there may be hundreds."""
+    for query in ("SELECT " + "(" * 101, "SELECT " + "(" * 101 + "1" + ")" * 101, "SELECT ')', " + "(" * 3_000):
+        assert "more than 100 brackets" in Sql().ask(run, query).error
+    assert Sql().ask(run, "SELECT " + "+".join(["(1)"] * 500)).rows == [["500"]]
+
+
 def test_too_many_queries_are_refused(run: Path) -> None:
     """While as many run as may, another one is told to come again, and so is one that is too long."""
     sql = Sql()

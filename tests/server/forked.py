@@ -31,9 +31,8 @@ _FORKS.set_forkserver_preload(["tests.server.loaded"])
 class ForkedReplica:
     """``python -m MODULE ARGUMENT...``, begun at once, with the part of ``subprocess.Popen`` that tests use.
 
-    ``module`` is one of ``MAIN``. What it says goes to ``output``, appended, as does what it prints, if that has no
-    file of its own; ``environment`` is added to that of this process, and it may open so many files as ``descriptors``
-    says.
+    ``module`` is one of ``MAIN``. What it says goes to ``output``, appended; ``environment`` is added to that of this
+    process, and it may open so many files as ``descriptors`` says.
     """
 
     def __init__(
@@ -42,18 +41,16 @@ class ForkedReplica:
         arguments: Sequence[str],
         output: Path,
         *,
-        printed: Path | None = None,
         environment: Mapping[str, str] | None = None,
         descriptors: int | None = None,
     ) -> None:
         output.touch()
-        outputs = (printed or output, output)
         environment = {**os.environ, **(environment or {})}
         ignored = [number for number in (signal.SIGHUP,) if signal.getsignal(number) is signal.SIG_IGN]
         ours, theirs = _FORKS.Pipe(duplex=False)
         self._process = _FORKS.Process(
             target=_run,
-            args=(theirs, MAIN[module], arguments, outputs, environment, descriptors, ignored),
+            args=(theirs, MAIN[module], arguments, output, environment, descriptors, ignored),
             daemon=True,
         )
         self._process.start()
@@ -92,7 +89,7 @@ def _run(
     begun: Connection,
     module: str,
     arguments: Sequence[str],
-    outputs: Sequence[Path],
+    output: Path,
     environment: Mapping[str, str],
     descriptors: int | None,
     ignored: Sequence[signal.Signals],
@@ -102,9 +99,9 @@ def _run(
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     begun.close()
-    for descriptor, output in enumerate(outputs, start=1):
-        with output.open("ab") as lines:
-            os.dup2(lines.fileno(), descriptor)
+    with output.open("ab") as lines:
+        os.dup2(lines.fileno(), 1)
+        os.dup2(lines.fileno(), 2)
     os.environ.clear()
     os.environ.update(environment)
     for number in ignored:

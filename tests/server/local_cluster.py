@@ -84,21 +84,12 @@ class LocalCluster:
         """Return the id of the replica's disk."""
         return read_meta_properties(OS_FILES, self.data_dir(replica_id) / FILE_NAME).directory_id
 
-    def print_file(self, replica_id: ReplicaId) -> Path:
-        """Return where that is which the replica has printed."""
-        return self.folder / f"replica-{replica_id}.out"
-
     def start(self, *replica_ids: ReplicaId, options: Iterable[object] = (), descriptors: int | None = None) -> None:
         """Start these replicas; their log lines are appended to one file each. They have so many ``descriptors``."""
         for replica_id in replica_ids or self.ids:
             arguments = [str(word) for word in (*self.start_arguments(replica_id), *options)]
-            self.processes[replica_id] = ForkedReplica(
-                "replica.cli",
-                arguments,
-                self._log_file(replica_id),
-                printed=self.print_file(replica_id),
-                descriptors=descriptors,
-            )
+            log_file = self._log_file(replica_id)
+            self.processes[replica_id] = ForkedReplica("replica.cli", arguments, log_file, descriptors=descriptors)
 
     def start_arguments(self, replica_id: ReplicaId) -> tuple[object, ...]:
         """Return the arguments of ``replica start`` for one replica."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,11 +12,13 @@ from replica.cli.top_rows import Page, read_page
 from replica.core.metadata.replay import METADATA_LOG
 from replica.ids import ReplicaId
 from tests.server.local_cluster import LocalCluster, held_address, run_replica
+from tests.server.otlp_receiver import receiving
 from tests.server.topics import Topics, eventually
 
 pytestmark = pytest.mark.cluster
 
 TWO, THREE = ReplicaId(2), ReplicaId(3)
+BASE_OFFSET = "highwater.base_offset"
 Pages = dict[ReplicaId, str]
 
 
@@ -117,33 +117,23 @@ async def test_one_that_waits_for_the_others_is_alive_and_not_ready(cluster: Loc
 async def test_one_write_is_one_trace_of_the_whole_cluster(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leader and followers, which tell each other nothing of it, export spans of the same trace."""
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
-    cluster.start()
-    async with Topics(cluster.addresses) as topics:
-        await topics.create(partitions=1, replication_factor=3, min_isr=3)
-        offset = await topics.write(0, "a")
-    for replica_id in cluster.ids:
-        assert cluster.stop(replica_id) == 0
-    spans = [span for replica_id in cluster.ids for span in json_values(cluster.print_file(replica_id).read_text())]
-    (root,) = [
-        span for span in spans if span["name"] == "produce" and span["attributes"]["highwater.base_offset"] == offset
-    ]
-    below = [span for span in spans if span["parent_id"] == root["context"]["span_id"]]
-    assert {span["context"]["trace_id"] for span in below} == {root["context"]["trace_id"]}
-    assert {"append", "follower fetch", "high watermark", "answer", "follow"} <= {span["name"] for span in below}
-    leader = root["resource"]["attributes"]["service.instance.id"]
-    followers = {str(replica_id) for replica_id in cluster.ids} - {leader}
-    exported = [span["resource"]["attributes"]["service.instance.id"] for span in below if span["name"] == "follow"]
-    assert sorted(exported) == sorted(followers)
-    fetched = {span["attributes"]["highwater.follower"] for span in below if span["name"] == "follower fetch"}
+    """Leader and followers, which tell each other nothing of it, export spans of the same trace to a collector."""
+    with receiving() as collector:
+        monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
+        cluster.start()
+        async with Topics(cluster.addresses) as topics:
+            await topics.create(partitions=1, replication_factor=3, min_isr=3)
+            offset = await topics.write(0, "a")
+        for replica_id in cluster.ids:
+            assert cluster.stop(replica_id) == 0
+    (root,) = [span for span in collector.spans if (span.name, span.attributes.get(BASE_OFFSET)) == ("produce", offset)]
+    below = [span for span in collector.spans if span.parent_id == root.span_id]
+    assert {span.trace_id for span in below} == {root.trace_id}
+    assert {"append", "follower fetch", "high watermark", "answer", "follow"} <= {span.name for span in below}
+    followers = {str(replica_id) for replica_id in cluster.ids} - {root.attributes["service.instance.id"]}
+    assert len(followers) == 2
+    exported = [span.attributes["service.instance.id"] for span in below if span.name == "follow"]
+    assert sorted(map(str, exported)) == sorted(followers)
+    fetched = {span.attributes["highwater.follower"] for span in below if span.name == "follower fetch"}
     assert {str(follower) for follower in fetched} == followers
-
-
-def json_values(text: str) -> Iterator[Any]:
-    """What stands there, one value behind the other."""
-    decoder, rest = json.JSONDecoder(), text.strip()
-    while rest:
-        value, end = decoder.raw_decode(rest)
-        yield value
-        rest = rest[end:].lstrip()

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import count
+from threading import Event as Happened
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from replica.core import messages as m
@@ -23,6 +25,7 @@ from tests.server.observer_fakes import FakePartition, FakeReplica
 
 ONE, TWO = ReplicaId(1), ReplicaId(2)
 ORDERS = TopicPartition("orders", 0)
+PATIENCE_S = 30.0
 BATCH = encode_batch([b"v"], base_offset=10, leader_epoch=3)
 WRITE = m.ProduceRequest(topic_partition=ORDERS, acks=-1, timeout_ms=100, records=b"x")
 APPENDED: tuple[Effect, ...] = (
@@ -35,14 +38,14 @@ WRITTEN = m.ProduceResponse(error=ErrorCode.NONE, base_offset=Offset(10))
 class Rig:
     """One replica that is traced by a clock which ticks at each look, and what was exported of it."""
 
-    def __init__(self, replica_id: ReplicaId, *, started_at: int = 0) -> None:
+    def __init__(self, replica_id: ReplicaId, *, exported: InMemorySpanExporter | None = None) -> None:
         self.partition = FakePartition(high_watermark=Offset(10))
-        self.exported = InMemorySpanExporter()
+        self.exported = exported or InMemorySpanExporter()
         self.tracing = Tracing(
             exporter=self.exported,
             cluster_id="c",
             view=FakeReplica(replica_id=replica_id, partitions={ORDERS: self.partition}),
-            now_ns=count(started_at).__next__,
+            now_ns=count().__next__,
         )
         self.seen = NotingObserver()
         self.observer = self.tracing.observing(self.seen)
@@ -175,6 +178,39 @@ async def test_what_appends_nothing_leaves_nothing_behind() -> None:
         await rig.tracing.calling(fail)(WRITE)
     assert [span.name for span in rig.spans()] == ["append", "answer", "produce"]
     assert (rig.tracing._arrived, rig.tracing._writes) == ({}, {})
+
+
+class DeafExporter(InMemorySpanExporter):
+    """One whose collector does not answer until it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_called, self.may_go = Happened(), Happened()
+        self.is_shut_down = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.is_called.set()
+        self.may_go.wait()
+        return super().export(spans)
+
+    def shutdown(self) -> None:
+        self.is_shut_down = True
+        super().shutdown()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_replica_that_ends_does_not_wait_for_a_collector_that_is_down(answers: bool) -> None:
+    """What is left is exported where somebody takes it; where nobody does, the exporter is left to itself."""
+    exporter = DeafExporter()
+    rig = Rig(ONE, exported=exporter)
+    if answers:
+        exporter.may_go.set()
+    await traced_write(rig, WRITTEN)
+    rig.tracing.close(at_most_s=PATIENCE_S if answers else 0.0)
+    assert exporter.is_called.wait(PATIENCE_S)
+    assert exporter.is_shut_down is answers
+    assert bool(exporter.get_finished_spans()) is answers
+    exporter.may_go.set()
 
 
 def test_an_exporter_that_is_none_is_refused() -> None:

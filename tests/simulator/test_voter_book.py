@@ -54,7 +54,7 @@ def test_a_truncation_takes_sets_back() -> None:
 
 
 def test_a_snapshot_stands_for_what_is_committed_below_its_end() -> None:
-    """A log that begins anew has the sets of the committed log; an empty disk has none."""
+    """A log that begins anew has the sets of the committed log; an empty disk has none, an earlier one its own."""
     kept = book((B, 9, voters(3)))
     kept.commit(batch(5, voters(1, 2)))
     kept.begin_after(B, Offset(6))
@@ -62,8 +62,10 @@ def test_a_snapshot_stands_for_what_is_committed_below_its_end() -> None:
     kept.begin_after(B, Offset(5))
     assert kept.in_force(B) == voters(1, 2, 3)
     kept.append(B, batch(5, voters(1, 2)))
-    kept.forget(B)
+    named = kept.exchange(B, [])
     assert kept.latest_of(B) is None
+    kept.exchange(B, named)
+    assert kept.in_force(B) == voters(1, 2)
 
 
 def test_who_is_behind_may_still_go_by_an_old_set() -> None:

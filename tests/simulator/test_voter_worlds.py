@@ -105,9 +105,9 @@ class Wiping(Observer):
     def _wipe(self, world: World) -> None:
         node = world.nodes[ReplicaId(2)]
         self.keys.append(node.key)
-        world.wipe(node)
+        world.change_disk(node)
 
-    def on_wiped(self, node: Node) -> None:
+    def on_disk_changed(self, node: Node) -> None:
         """See ``Observer``."""
         assert not node.is_up
         self.keys.append(node.key)

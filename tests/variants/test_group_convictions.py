@@ -22,7 +22,7 @@ CONVICTED = [
     ("sessions-not-in-snapshot", 1, "snapshot-content"),
     ("log-begins-after-its-snapshot", 1, "core-assertion"),
     ("read-without-read-index", 1, "nonlinearizable"),
-    ("read-before-applying", 16, "stale-read"),
+    ("read-before-applying", 19, "stale-read"),
     ("read-index-of-an-old-fetch", 1, "stale-read"),
     ("voters-count-when-committed", 2, "committed-is-durable"),
     ("change-upon-change", 9, "leader-completeness"),

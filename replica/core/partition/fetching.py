@@ -76,7 +76,8 @@ def fetch(
     )
     if isinstance(found, ErrorCode):
         return refused(p, found)
-    if replica_id is not None and p.rules.fetch_acknowledges(diverged=found is not None):
+    is_compared = found is None and not _lies_below(p, part)
+    if replica_id is not None and p.rules.fetch_acknowledges(diverged=not is_compared):
         note_fetch(p, replica_id, part, broker_epoch, now_ms)
         maybe_expand_isr(p, replica_id)
         maybe_advance_high_watermark(p, now_ms)
@@ -107,6 +108,15 @@ def _compare(p: PartitionState, part: FetchPartition) -> EpochEndOffset | ErrorC
     return None
 
 
+def _lies_below(p: PartitionState, part: FetchPartition) -> bool:
+    """Whether a follower has records, and all of them lie below the beginning of this log, which knows none of their
+    epochs: they may be others than were committed there. It is told at once, and forgets them.
+    """
+    if part.last_fetched_epoch is None or part.log_start_offset is None:
+        return False
+    return part.log_start_offset < part.fetch_offset and part.last_fetched_epoch < p.log.epochs.entries[0].epoch
+
+
 def _answered(
     p: PartitionState,
     part: FetchPartition,
@@ -121,7 +131,8 @@ def _answered(
     preferred = None if replica_id is not None or rack_id is None else preferred_read_replica(p, part, rack_id)
     if preferred is not None:
         return Read(answer=replace(answer, preferred_read_replica=preferred))
-    return read(p, part, replica_id, answer)
+    found = read(p, part, replica_id, answer)
+    return replace(found, is_final=True) if _lies_below(p, part) else found
 
 
 def preferred_read_replica(p: PartitionState, part: FetchPartition, rack_id: str) -> ReplicaId | None:

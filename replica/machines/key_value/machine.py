@@ -71,7 +71,7 @@ from replica.machines.key_value.values import (
     LeaseId,
 )
 from replica.machines.key_value.watching import watch
-from replica.machines.machine import InvalidCommandError, StateMachine
+from replica.machines.machine import CorruptSnapshotError, InvalidCommandError, StateMachine
 
 
 class KeyValueMachine(StateMachine):
@@ -94,7 +94,9 @@ class KeyValueMachine(StateMachine):
         }
 
     def advance(self, time_ms: int) -> None:
-        """End the leases that have expired."""
+        """End the leases that have expired. Raises CorruptSnapshotError for a state that was restored from later."""
+        if time_ms < self._state.time_ms:
+            raise CorruptSnapshotError(f"the store is of {self._state.time_ms} ms, log time is {time_ms} ms")
         self._state.advance(time_ms)
 
     def apply(self, command: bytes, *, time_ms: int) -> bytes:

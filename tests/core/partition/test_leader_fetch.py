@@ -228,6 +228,29 @@ def test_divergence_check(offset: int, last: int, expected: tuple[int, int] | No
     assert (None if found is None else (found.epoch, found.end_offset)) == expected
 
 
+@pytest.mark.parametrize(
+    ("last", "log_start", "acknowledged"),
+    [
+        pytest.param(3, 5, None, id="others_than_were_there_perhaps"),
+        pytest.param(3, 7, 7, id="none"),
+        pytest.param(4, 5, 7, id="those_of_an_epoch_that_is_known"),
+    ],
+)
+def test_records_below_the_log_start_acknowledge_nothing(last: int, log_start: int, acknowledged: int | None) -> None:
+    """Nobody can tell whether they are those that were committed, so whoever has them is told where the log begins."""
+    bench = leading((4, 2), log_start=7, high_watermark=9)
+    read = bench.fetch(2, replace(bench.ask(7, last=last), log_start_offset=Offset(log_start)))
+    assert (read.answer.error, read.answer.diverging_epoch) == (ErrorCode.NONE, None)
+    assert (read.answer.log_start_offset, known(bench).log_end_offset) == (7, acknowledged)
+
+
+def test_whoever_has_records_below_the_log_start_is_told_at_once() -> None:
+    """It need not wait for records until it hears that it is to forget its own."""
+    bench = leading(log_start=7, high_watermark=7)
+    reads = [bench.fetch(2, replace(bench.ask(7, last=3), log_start_offset=Offset(start))) for start in (5, 7)]
+    assert [read.is_final for read in reads] == [True, False]
+
+
 def test_empty_epoch_is_compared() -> None:
     """A new leader's epoch is in its cache before anything is written, so that an older one ends before it."""
     bench = leading((1, 2), (4, 3))

@@ -8,20 +8,45 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nemesis.checks.anomalies import anomaly_row, anomaly_table, bounded
+from nemesis.checks.evidence import MISSING_EVIDENCE
+from nemesis.checks.high_watermarks import COMMITTED_TRUNCATED, HIGH_WATERMARK_REGRESSION
+from nemesis.checks.in_sync import INCOMPLETE_ISR, ISR_NOT_RESTORED
+from nemesis.checks.losses import LOST_WRITE
+from nemesis.checks.partition import Partition
+from nemesis.checks.replica_events import replica_events_of
+from nemesis.checks.replica_logs import REPLICA_STOPPED, TWO_LEADERS
+from nemesis.checks.run_checks import CheckOptions, partition_of
+from nemesis.checks.schemas import LOG_BATCH_SCHEMA, RUN_EVENT_SCHEMA
+from nemesis.checks.unclean_elections import Cuts
 from nemesis.ci.judged import NotJudgedError, judged_run, verdict_in
 from nemesis.cluster.log_lines import log_lines
 from nemesis.formats.errors import HistoryError as ForeignHistoryError
-from nemesis.history.document import gapless_logs, logs_of, shows_logs, workload_named
+from nemesis.history.document import logs_of, logs_that_are, shows_logs, workload_named
 from nemesis.history.errors import HistoryError
-from nemesis.history.reader import list_shards, read_history, read_replica_events, read_replica_logs
-from nemesis.history.schemas import COMPLETE_MARKER, Kind
+from nemesis.history.events import (
+    BECAME_LEADER,
+    DUMP,
+    FINAL_ISR,
+    HARNESS_PROCESS,
+    HIGH_WATERMARK,
+    UNCLEAN_ELECTION,
+)
+from nemesis.history.reader import list_shards, read_history
+from nemesis.history.schemas import COMPLETE_MARKER, HISTORY_SCHEMA, SCHEMAS, Kind
 from nemesis.history.stopped import Found, Stopped, read_stopped, write_stopped
 from nemesis.history.writer import shard_name
 from nemesis.pipeline import judge_run
 from nemesis.pipeline.corpora.store import batches_of, check_file, operation_files
+from nemesis.pipeline.local import dumped_logs, of_run, pair_operations, with_run_id
+from nemesis.pipeline.run_objects.kernel_and_witness import judge_objects
 from nemesis.report.folder import _read_json
 from nemesis.report.timeline import parsed
 from nemesis.serve.rows import read_page
@@ -30,7 +55,8 @@ from nemesis.serve.summary import _read as read_summary
 from nemesis.synth.manifest import is_manifest
 from nemesis.systems.kafka.logs import HIGH_WATERMARKS, QUORUM_STATE, high_watermarks, quorum_word
 from nemesis.systems.kafka.metadata import MalformedError, parse
-from tests.corruption.base import TEST, Recording, clean, objects
+from nemesis.workload.register import RegisterWorkload
+from tests.corruption.base import LOGS, TEST, Recording, clean, objects
 from tests.fuzz.decoder import Decoder, SaidNoError, of_bytes, of_file, there
 from tests.pipeline.stores import sequence, write_store
 
@@ -57,6 +83,8 @@ DETAILS = (
     '{"replicas": [1], "logs": {"orders-0": {"batches": 2}}}',
     '{"isr": [1, 2], "replicas": [1, 2, 3], "restored": true, "after_s": 0.5, "elr": []}',
     '{"replicas": [1, 2], "to": 3, "fault_id": 0}',
+    '{"leader_id": 2, "isr": [1], "elr": [2], "log_end_offset": 9}',
+    '{"changed_at": 2}',
 )
 
 
@@ -86,10 +114,7 @@ def _in_run(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path]
         if not run.exists():
             shutil.copytree(_run(), run)
         (run / name).write_bytes(content)
-        try:
-            return read(run)
-        finally:
-            shutil.copyfile(_run() / name, run / name)
+        return read(run)
 
     return decode
 
@@ -99,7 +124,8 @@ def _read_test(run: Path) -> None:
     workload_named(run, "append")
     shows_logs(run)
     logs_of(run)
-    gapless_logs(run)
+    logs_that_are(run, "gapless")
+    logs_that_are(run, "trimmed")
     read_summary("run", run)
     _read_json(run / "test.json", [], "nothing is told")
     judged_run(run)
@@ -113,20 +139,70 @@ def _read_results(run: Path) -> None:
 
 
 def _read_shards(run: Path) -> None:
-    for kind in Kind:
-        list_shards(run, kind)
+    """List one table, whichever the marker's size says: each reads all of the marker."""
+    kind = (*Kind,)[(run / Kind.HISTORY / COMPLETE_MARKER).stat().st_size % len(Kind)]
+    list_shards(run, kind)
 
 
 def _read_tables(run: Path) -> None:
     read_summary("run", run)
     read_page(run, Kind.HISTORY, 0)
     read_history(run)
-    read_replica_logs(run)
-    read_replica_events(run)
+
+
+RUN, LOG = "run", LOGS[0]
+READ_BY = (FINAL_ISR, BECAME_LEADER, UNCLEAN_ELECTION, HIGH_WATERMARK, "halted")
+"""The events of a log whose details somebody reads."""
+TELLING = (
+    *(MISSING_EVIDENCE, INCOMPLETE_ISR, ISR_NOT_RESTORED, LOST_WRITE, REPLICA_STOPPED, TWO_LEADERS),
+    *(HIGH_WATERMARK_REGRESSION, COMMITTED_TRUNCATED),
+)
+"""The checks that tell what events say."""
+
+
+@cache
+def _partition() -> Partition:
+    """A log as it is judged, of a clean run."""
+    tables = [pa.Table.from_pylist(rows, schema=SCHEMAS[kind]) for kind, rows in clean().tables.items()]
+    history, logs, events = (rows.filter(pc.equal(rows["topic_partition"], LOG)) for rows in tables)
+    own = [pair_operations(history, RUN), of_run(logs, RUN, LOG_BATCH_SCHEMA), of_run(events, RUN, RUN_EVENT_SCHEMA)]
+    return partition_of((RUN, LOG), own, CheckOptions(evident_runs=frozenset({RUN})))
+
+
+def _tell_log(content: bytes) -> None:
+    """Read a detail as each event of a log and as a dump of it, and say all that the checks make of them."""
+    text = content.decode("utf-8", "replace")
+    parsed(text)
+    about = {"time_ns": 90_000, "replica_id": 2, "epoch": 2, "offset": 9, "topic_partition": LOG, "detail": text}
+    rows = [about | {"run_id": RUN, "event": event} for event in READ_BY]
+    dump = {"time_ns": 1, "process": HARNESS_PROCESS, "f": DUMP, "type": "info", "detail": text}
+    dumped = dumped_logs(pa.Table.from_pylist([dump]), RUN)
+    told = replica_events_of(pa.concat_tables([pa.Table.from_pylist(rows, schema=RUN_EVENT_SCHEMA), dumped]))
+    partition = replace(_partition(), events=told)
+    explained = Cuts(partition).explained
+    found = [(check.name, explained(anomaly)) for check in TELLING for anomaly in bounded(check.run(partition))]
+    anomaly_table(anomaly_row(RUN, LOG, name, anomaly) for name, anomaly in found)
+
+
+@cache
+def _uses() -> pa.Table:
+    """What clients did with a register; the details come last."""
+    rows = [row for row in objects().history if row["process"] >= 0]
+    return with_run_id(pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA), RUN)
+
+
+def _tell_object(content: bytes) -> None:
+    """Judge a register of which a client has told this detail beside what it did."""
+    text = content.decode("utf-8", "replace")
+    parsed(text)
+    uses = _uses()
+    told = uses["detail"].to_pylist()
+    told[len(content) % 3 :: 3] = [text] * len(told[len(content) % 3 :: 3])
+    judge_objects(uses.set_column(uses.num_columns - 1, "detail", pa.array(told, pa.string())), {RUN: RegisterWorkload})
 
 
 def _judge(make: Callable[[], Recording]) -> Callable[[bytes, Path], object]:
-    """Judge a run in which what the harness or a client has told beside an operation is this text."""
+    """Judge a whole run in which what the harness or a client has told beside an operation is this text."""
 
     def decode(content: bytes, folder: Path) -> None:
         text = content.decode("utf-8", "replace")
@@ -188,6 +264,19 @@ def _operations() -> Sequence[bytes]:
         return [path.read_bytes() for path in operation_files(store)]
 
 
+def _detail(name: str, decode: Callable[[bytes, Path], object], *, cost: int) -> Decoder:
+    """The text beside what a run tells."""
+    return Decoder(
+        name=name,
+        decode=decode,
+        right=lambda: [text.encode() for text in DETAILS],
+        words=JSON_WORDS,
+        memory_bytes=64 << 20,
+        memory_per_byte=10_000,
+        cost=cost,
+    )
+
+
 SHARD = f"history/{shard_name(0)}"
 DECODERS = (
     _json("run-test", file="test.json", read=_read_test, refusals=(NotJudgedError,)),
@@ -202,7 +291,7 @@ DECODERS = (
         memory_bytes=16 << 20,
         memory_per_byte=1_000,
         may_kill=True,
-        cost=100,
+        cost=30,
     ),
     Decoder(
         name="operations-store",
@@ -212,20 +301,10 @@ DECODERS = (
         memory_bytes=16 << 20,
         memory_per_byte=1_000,
         may_kill=True,
-        cost=60,
+        cost=20,
     ),
-    *(
-        Decoder(
-            name=f"run-detail-{what}",
-            decode=_judge(make),
-            right=lambda: [text.encode() for text in DETAILS],
-            words=JSON_WORDS,
-            memory_bytes=64 << 20,
-            memory_per_byte=10_000,
-            cost=500,
-        )
-        for what, make in (("logs", clean), ("objects", objects))
-    ),
+    _detail("run-detail-logs", of_bytes(_tell_log), cost=20),
+    _detail("run-detail-objects", of_bytes(_tell_object), cost=20),
     Decoder(
         name="log-lines",
         decode=of_file("replica.log", lambda path: list(log_lines(path))),
@@ -268,3 +347,8 @@ DECODERS = (
         memory_per_byte=200,
     ),
 )
+WHOLE_RUNS = (
+    _detail("run-judged-logs", _judge(clean), cost=500),
+    _detail("run-judged-objects", _judge(objects), cost=500),
+)
+"""What the details are read for: hundreds of times as long as to read them, so that the tests alone run it."""

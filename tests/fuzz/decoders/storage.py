@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import CDLL
@@ -58,6 +59,8 @@ from tests.storage.test_topic_backup import made as topic_backup
 
 FILE = Path("/file")
 CLEAN = Path("/data/.kafka_cleanshutdown")
+GONE = b"gone"
+"""In place of the content of a file that is not there."""
 LINES = (b"0\n", b"1\n", b" ", b"-1", b"=", b": ", b"version", b"topic_id")
 JSON_WORDS = (b'"', b"{", b"}", b"[", b"]", b":", b",", b"null", b"true", b'"data_version":1', b"-1", b'""')
 
@@ -85,6 +88,12 @@ def _disk(tree: Mapping[str, bytes]) -> SimulatedFiles:
     return files
 
 
+@cache
+def _closed_disk() -> bytes:
+    """The disk that the clean stop has left, to be read back for each input."""
+    return pickle.dumps(_disk(_closed()))
+
+
 def _name(number: int, suffix: str) -> str:
     """Of the files of a segment, in the order of their names."""
     names = sorted(name for name in _closed() if name.startswith(str(PARTITION_PATH)) and name.endswith(suffix))
@@ -93,7 +102,9 @@ def _name(number: int, suffix: str) -> str:
 
 def _open_with(changed: Callable[[bytes], Mapping[str, bytes]], content: bytes) -> None:
     """Open the log with other files, and read all of it: once as a whole, and from each offset on."""
-    files = _disk({name: held for name, held in (dict(_closed()) | dict(changed(content))).items() if held != b"gone"})
+    files: SimulatedFiles = pickle.loads(_closed_disk())
+    for name, held in changed(content).items():
+        files.remove(Path(name)) if held == GONE else files.overwrite(Path(name), held)
     directory, log, _ = open_partition(files)
     try:
         log.read(log.log_start_offset, log.log_end_offset, 1 << 20)
@@ -106,7 +117,7 @@ def _open_with(changed: Callable[[bytes], Mapping[str, bytes]], content: bytes) 
 def _unclean(recovery_point: int) -> dict[str, bytes]:
     """What a crash leaves of the marker and the indexes, with everything below the recovery point flushed."""
     kept = f"0\n1\nmy-topic 3 {recovery_point}\n".encode()
-    return {str(CLEAN): b"gone", str(RECOVERY_POINTS): kept}
+    return {str(CLEAN): GONE, str(RECOVERY_POINTS): kept}
 
 
 def _segment(number: int, others: Mapping[str, bytes]) -> Callable[[bytes], Mapping[str, bytes]]:
@@ -126,7 +137,7 @@ LOGS: tuple[Decoder, ...] = tuple(
         reseal=sealed,
         memory_bytes=8 << 20,
         memory_per_byte=400,
-        cost=40,
+        cost=20,
     )
     for name, changed, right, sealed, refusals in (
         ("segment-torn", _segment(2, _unclean(0)), _right(2, LOG_SUFFIX), reseal, ()),
