@@ -32,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the depth before test modules are imported, which count by it."""
     choose(Depth(config.getoption("depth")), config.getoption("first_seed"))
     config.option.loadscopereorder = False  # The order is that of ``_turn``, and not of how many tests a file has.
+    # Tests make many objects and few circles: at Python's own threshold, 700, looking for these took a twentieth.
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -26,6 +26,20 @@ GONE_S_MAX = 10.0
 _POLL_S = 0.01
 
 
+class Launched(Protocol):
+    """A process that was started, in a group of its own: what ``subprocess.Popen`` says of one."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    def poll(self) -> int | None:
+        """How it ended; absent while it is there."""
+
+    def wait(self) -> int:
+        """Wait for its end, and say how it ended."""
+
+
 class NodeProcess:
     """A program that runs in its own process group and writes to ``output``, appending. Started by the constructor.
 
@@ -40,21 +54,26 @@ class NodeProcess:
         environment: Mapping[str, str] | None = None,
         files: Sequence[int] = (),
     ) -> None:
+        self._process = self._launched(command, output, environment or {}, files)
+        self.is_paused = False
+        self._told_to_end = False
+        self._gone_ns: int | None = None
+
+    def _launched(
+        self, command: Sequence[str], output: Path, environment: Mapping[str, str], files: Sequence[int]
+    ) -> Launched:
         launch = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *command]
         with output.open("ab") as lines:
             # A group of its own: a Ctrl-C at the terminal is for the harness, which then ends its nodes in order.
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 launch,
                 stdin=subprocess.DEVNULL,
                 stdout=lines,
                 stderr=lines,
                 start_new_session=True,
                 pass_fds=files,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **environment},
             )
-        self.is_paused = False
-        self._told_to_end = False
-        self._gone_ns: int | None = None
 
     @property
     def pid(self) -> int:

@@ -45,6 +45,8 @@ from replica.storage.meta_properties import random_directory_id
 CLUSTER_ID = "nemesis"
 STARTED_S_MAX = 20.0
 STOPPED_S_MAX = 5.0
+CLOSED_S_MAX = 0.5
+"""How long replicas have when all of them are stopped: nobody is left to whom one of them could hand over."""
 CREATED_S_MAX = 30.0
 _POLL_S = 0.02
 _LOOK_S = 0.1
@@ -149,7 +151,7 @@ class ReplicaCluster:
             await self.links.heal_all()
 
     async def _stop_all(self) -> None:
-        await asyncio.gather(*(self.stop(node) for node in self.nodes))
+        await asyncio.gather(*(self.stop(node, CLOSED_S_MAX) for node in self.nodes))
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -182,10 +184,10 @@ class ReplicaCluster:
             await self._host.kill(node)
             raise NodeFailedError(f"replica {node} does not serve after {STARTED_S_MAX} s: see {log_file}") from None
 
-    async def stop(self, node: int) -> bool:
+    async def stop(self, node: int, grace_s: float = STOPPED_S_MAX) -> bool:
         """Ask a replica to stop; kill it when it does not. It is reached to its end: others take over what it leads."""
         await self._note_death(node)
-        return await self._host.stop(node, STOPPED_S_MAX)
+        return await self._host.stop(node, grace_s)
 
     async def kill(self, node: int) -> bool:
         """SIGKILL a replica, paused or not."""

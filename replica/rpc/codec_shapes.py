@@ -6,7 +6,8 @@ offset or replica id is 0 or more. What protobuf cannot nest (a list in a list, 
 absent) travels in a message with one field. The shape of a message is read off the value class's annotations once, at
 import, its bounds among them (``codec_bounds``), and compared with the message's descriptor: a field that only one side
 has stops the program there, not in production. From its fields a shape writes two functions, as ``dataclasses`` does: a
-call for each field would cost more than all that protobuf does. Knows no particular message, no RPC and no network.
+call for each field would cost more than all that protobuf does. It writes each when that is first called, for a process
+calls few of them. Knows no particular message, no RPC and no network.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import Annotated, Any, Generic, NewType, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
@@ -63,6 +64,10 @@ class Code:
         """Make up a variable."""
         self.variables += 1
         return f"v{self.variables}"
+
+    def copy(self) -> Code:
+        """The same names, for a function beside which another may be written at the same time."""
+        return Code(names=dict(self.names), variables=self.variables)
 
     def function(self, *lines: str) -> Callable[[Any], Any]:
         """Make the function of one argument that these lines define."""
@@ -137,14 +142,20 @@ class Shape(Generic[ValueT]):
         self._message_class: type[Message] = GetMessageClass(descriptor)
         self._records = records_of(descriptor)
         hints = get_type_hints(value_type, include_extras=True)
-        code = Code()
-        self.fields = tuple(_field(name, hint, descriptor, code) for name, hint in hints.items())
+        self._code = Code()
+        self.fields = tuple(_field(name, hint, descriptor, self._code) for name, hint in hints.items())
         self.bytes_max = largest_message(self.fields)
         self._check_names()
-        self.contents = _contents_function(self.fields, code, value_type, descriptor)
+
+    @cached_property
+    def contents(self) -> Callable[[Any], dict[str, Any]]:
         """Makes what the message of a value is made of: a dictionary, in which nested messages are dictionaries."""
-        self.value: Callable[[Any], ValueT] = _value_function(self.fields, code, value_type, descriptor)
+        return _contents_function(self.fields, self._code.copy(), self.value_type, self.descriptor)
+
+    @cached_property
+    def value(self) -> Callable[[Any], ValueT]:
         """Makes the value of a parsed message. Raises MalformedMessageError."""
+        return _value_function(self.fields, self._code.copy(), self.value_type, self.descriptor)
 
     def encode(self, value: ValueT) -> bytes:
         """Translate to the wire. TypeError and ValueError mean that ``value`` breaks its own annotations or bounds."""
@@ -379,9 +390,11 @@ def _element(hint: Any, field: FieldDescriptor, code: Code, bounds: tuple[Bound,
     hint, bounds = _plain(hint, bounds)
     if isinstance(hint, type) and issubclass(hint, Struct):
         shape = _shape(hint, _nested(field))
-        contents, value = code.name(shape.contents), code.name(shape.value)
+        of_shape = code.name(shape)  # Whose functions are written when they are first called.
         return Element(
-            to_wire=lambda of: f"{contents}({of})", from_wire=lambda of: f"{value}({of})", nested=shape.fields
+            to_wire=lambda of: f"{of_shape}.contents({of})",
+            from_wire=lambda of: f"{of_shape}.value({of})",
+            nested=shape.fields,
         )
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _enum_element(hint, field, code)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nemesis.cluster.local import LocalHost
+from nemesis.cluster.processes import Launched, NodeProcess
 from nemesis.cluster.replica_options import ReplicaOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.cluster.system import LogClient
@@ -17,6 +18,7 @@ from nemesis.errors import NotDoneError, UnknownOutcomeError
 from nemesis.schedules.injector import Injector
 from nemesis.schedules.schedule import Action, Schedule, Step
 from replica.cli.__main__ import main
+from tests.server.forked import MAIN, ForkedReplica
 from tests.workload.recording import Recording
 
 PATIENCE_S = 90.0
@@ -25,14 +27,31 @@ NAME = "topic1-0"
 """The log of a cluster with one topic of one partition."""
 
 
-class Formatting(LocalHost):
-    """A host that formats disks itself, where a process for each would only start and end."""
+class ForkedNode(NodeProcess):
+    """A replica as a process that was forked, not begun anew."""
+
+    def _launched(
+        self, command: Sequence[str], output: Path, environment: Mapping[str, str], files: Sequence[int]
+    ) -> Launched:
+        del files
+        return ForkedReplica(command[2], command[3:], output, environment=environment)
+
+
+class Forking(LocalHost):
+    """A host that forks replicas, and formats disks itself, where a process for each would only start and end."""
 
     async def run_once(self, node: int, command: Sequence[str], log_file: Path, *, at_most_s: float) -> int:
         if tuple(command[1:4]) != ("-m", "replica.cli", "format"):
             return await super().run_once(node, command, log_file, at_most_s=at_most_s)
         main([*command[3:]], standalone_mode=False)
         return 0
+
+    def _started(
+        self, node: int, command: Sequence[str], log_file: Path, environment: Mapping[str, str] | None
+    ) -> NodeProcess:
+        if command[1] != "-m" or command[2] not in MAIN:
+            return super()._started(node, command, log_file, environment)
+        return ForkedNode(command, log_file, environment=environment)
 
 
 class Stage:
@@ -42,7 +61,7 @@ class Stage:
     """There is one while the cluster runs."""
 
     def __init__(self, folder: Path, options: ReplicaOptions) -> None:
-        self.host = Formatting(folder, options.nodes)
+        self.host = Forking(folder, options.nodes)
         self.cluster = ReplicaCluster(self.host, options)
         self.recording = Recording(folder / "recorded")
         self.injector = Injector(self.cluster, self.recording.recorder)

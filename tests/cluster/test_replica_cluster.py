@@ -26,7 +26,7 @@ from nemesis.workload.ending import why_not_converged
 from replica.ids import ReplicaId
 from replica.storage import open_directory
 from replica.voters import Voter, VoterSet
-from tests.cluster.stage import Formatting
+from tests.cluster.stage import Forking
 
 pytestmark = pytest.mark.cluster
 
@@ -42,7 +42,7 @@ FAST = ReplicaOptions(
 @asynccontextmanager
 async def running(place: Path | LocalHost, options: ReplicaOptions = FAST) -> AsyncIterator[ReplicaCluster]:
     """An open cluster in a folder or on a host, closed whatever happens."""
-    host = place if isinstance(place, LocalHost) else Formatting(place, options.nodes)
+    host = place if isinstance(place, LocalHost) else Forking(place, options.nodes)
     cluster = ReplicaCluster(host, options)
     try:
         await cluster.open()

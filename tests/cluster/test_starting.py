@@ -1,4 +1,4 @@
-"""Faults that meet in one replica: two that start it at once, and a new disk in the place of a damaged one."""
+"""What meets in one replica: two that start it, a new disk in the place of a damaged one, the end of all others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nemesis.cluster.kinds import ClusterKind, new_host
+from nemesis.cluster.local import LocalHost
 from nemesis.cluster.replica_options import ReplicaOptions, TopicOptions
 from nemesis.cluster.replicas import ReplicaCluster
 from nemesis.disks.damage import CUT, DiskPart
@@ -64,3 +65,26 @@ async def test_a_replica_with_a_clock_of_its_own_does_not_start(tmp_path: Path) 
             await ReplicaCluster(host, options).start(1)
     finally:
         await host.close()
+
+
+class Patient(LocalHost):
+    """A host that remembers how long each node had to stop."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        super().__init__(folder, count)
+        self.had_s: list[float] = []
+
+    async def stop(self, node: int, grace_s: float) -> bool:
+        """Note it."""
+        self.had_s.append(grace_s)
+        return await super().stop(node, grace_s)
+
+
+async def test_the_end_of_a_cluster_waits_for_no_hand_over(tmp_path: Path) -> None:
+    """Of replicas that are all stopped the last has nobody to hand over to, and is ended before it gives that up."""
+    host, options = Patient(tmp_path, 3), ReplicaOptions()
+    await host.open()
+    await ReplicaCluster(host, options).close()
+
+    assert len(host.had_s) == 3
+    assert max(host.had_s) < options.timing.handover_wait_ms / 1000

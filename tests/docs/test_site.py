@@ -65,9 +65,9 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 def test_a_browser_complains_of_no_page(site: Path, page: Page) -> None:
     """No page has an error in its console, from a folder and in a narrow window too, and each has its heading.
 
-    Half a second of the processor goes into each: before a commit every fourth is looked at, at night all are.
+    Half a second of the processor goes into each: before a commit every eighth is looked at, at night all are.
     """
-    for path in islice(pages_of(site), 0, None, 1 if is_night() else 4):
+    for path in islice(pages_of(site), 0, None, 1 if is_night() else 8):
         page.goto(path.as_uri())
         assert page.locator("h1").first.is_visible(), path.name
     page.set_viewport_size(NARROW)

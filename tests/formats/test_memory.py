@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from nemesis.cli.__main__ import main
-from nemesis.formats import events
+from nemesis.formats import events, kafka_operations
 from nemesis.formats import parquet as parquet_module
 from nemesis.formats.errors import HistoryError
-from nemesis.formats.kafka_operations import BATCH_ROWS, micro_operations
+from nemesis.formats.kafka_operations import micro_operations
 from nemesis.formats.keyed import KeyPairs
 from nemesis.formats.parquet import _values
 from nemesis.formats.reading import read_history_file
@@ -28,6 +28,8 @@ EVENT_BYTES_MAX = 120
 """Far more than columns take for an event, and less than half of what an object takes."""
 KAFKA_EVENT_BYTES_MAX = 150
 """The same of a Kafka workload, with its rows in batches: an operation in a dictionary takes ten times as much."""
+FEW_ROWS = 100
+"""How many rows of a Kafka workload are in a batch here: a small part of all of them."""
 ROW_BYTES_MAX = 6_000
 """What a row takes while it is a dictionary, as those of one batch are."""
 
@@ -156,11 +158,11 @@ def test_events_and_operations_are_columns(tmp_path: Path, value: Any) -> None:
 
 
 @pytest.mark.slow
-def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path) -> None:
+def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few of them are there as objects at a time: Arrow's columns are bounded, and so is what is made on the way."""
-    count = 5 * EVENTS
+    monkeypatch.setattr(kafka_operations, "BATCH_ROWS", FEW_ROWS)
     lines = []
-    for number in range(count):
+    for number in range(EVENTS):
         send = ["send", "a", number // 2 if number % 2 == 0 else [number // 2] * 2]
         event = {"index": number, "process": 0, "type": ("invoke", "ok")[number % 2], "f": "send", "value": [send]}
         lines.append(json.dumps(event))
@@ -172,5 +174,5 @@ def test_operations_of_a_kafka_workload_are_columns(tmp_path: Path) -> None:
         taken = tracemalloc.get_traced_memory()[1] + operations.nbytes
     finally:
         tracemalloc.stop()
-    assert operations.num_rows == count / 2
-    assert taken < count * KAFKA_EVENT_BYTES_MAX + BATCH_ROWS * ROW_BYTES_MAX
+    assert operations.num_rows == EVENTS / 2
+    assert taken < EVENTS * KAFKA_EVENT_BYTES_MAX + FEW_ROWS * ROW_BYTES_MAX

@@ -16,6 +16,7 @@ from replica.cli.__main__ import main
 from replica.ids import ReplicaId, TopicPartition
 from replica.storage import OS_FILES
 from replica.storage.meta_properties import FILE_NAME, random_directory_id, read_meta_properties
+from tests.server.forked import ForkedReplica
 
 PATIENCE_SECONDS = 30.0
 FAST_TIMING = (
@@ -50,7 +51,7 @@ class LocalCluster:
         self.peer_addresses = self.addresses
         if with_peer_listeners:
             self.peer_addresses = {replica_id: self._held.enter_context(held_address()) for replica_id in self.ids}
-        self.processes: dict[ReplicaId, subprocess.Popen[bytes]] = {}
+        self.processes: dict[ReplicaId, ForkedReplica | subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -85,12 +86,10 @@ class LocalCluster:
 
     def start(self, *replica_ids: ReplicaId, options: Iterable[object] = (), descriptors: int | None = None) -> None:
         """Start these replicas; their log lines are appended to one file each. They have so many ``descriptors``."""
-        limited = () if descriptors is None else ("sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh")
         for replica_id in replica_ids or self.ids:
-            with self._log_file(replica_id).open("ab") as lines:
-                self.processes[replica_id] = subprocess.Popen(
-                    [*limited, *command(*self.start_arguments(replica_id), *options)], stderr=lines
-                )
+            arguments = [str(word) for word in (*self.start_arguments(replica_id), *options)]
+            log_file = self._log_file(replica_id)
+            self.processes[replica_id] = ForkedReplica("replica.cli", arguments, log_file, descriptors=descriptors)
 
     def start_arguments(self, replica_id: ReplicaId) -> tuple[object, ...]:
         """Return the arguments of ``replica start`` for one replica."""

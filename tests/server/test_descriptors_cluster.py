@@ -1,4 +1,4 @@
-"""Real processes that may open 256 files: idle clients, and more partitions than descriptors, take no broker away."""
+"""Real processes that may open few files: idle clients, and more partitions than descriptors, take no broker away."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ ONE, THREE = ReplicaId(1), ReplicaId(3)
 DESCRIPTORS = 256
 BUDGET = descriptor_budget(DESCRIPTORS, connections_max=CONNECTIONS_MAX, listeners=1)
 CLIENTS = 300
-PARTITIONS = 300
+FEW, PARTITIONS = 160, 180
+"""Descriptors and partitions, where there are more of these."""
 OFTEN = ("--replica-high-watermark-checkpoint-interval-ms", "50", "--log-flush-offset-checkpoint-interval-ms", "50")
 """Files are opened for a moment all the time."""
 PATIENT = (
@@ -38,12 +39,17 @@ PATIENT = (
 
 @asynccontextmanager
 async def running(
-    folder: Path, size: int, *, with_peer_listeners: bool = False, options: Iterable[object] = OFTEN
+    folder: Path,
+    size: int,
+    *,
+    with_peer_listeners: bool = False,
+    descriptors: int = DESCRIPTORS,
+    options: Iterable[object] = OFTEN,
 ) -> AsyncIterator[tuple[LocalCluster, Topics]]:
     """A cluster whose replicas have few descriptors, and what asks it about its topic."""
     with LocalCluster(folder, size=size, with_peer_listeners=with_peer_listeners) as cluster:
         cluster.format()
-        cluster.start(descriptors=DESCRIPTORS, options=options)
+        cluster.start(descriptors=descriptors, options=options)
         async with Topics(cluster.addresses) as topics:
             yield cluster, topics
 
@@ -150,14 +156,14 @@ async def read_all(topics: Topics) -> dict[int, list[str]]:
 
 @pytest.mark.long
 async def test_more_partitions_than_descriptors(tmp_path: Path) -> None:
-    """A topic of 300 partitions takes writes to all, on three brokers that are killed and started again meanwhile."""
-    async with running(tmp_path, size=3, options=PATIENT) as (cluster, topics):
+    """A topic of 180 partitions takes writes to all, on three brokers that are killed and started again meanwhile."""
+    async with running(tmp_path, size=3, descriptors=FEW, options=PATIENT) as (cluster, topics):
         await topics.create(partitions=PARTITIONS, replication_factor=3, min_isr=2)
         await topics.wait_partitions(lambda found: len(found) == PARTITIONS and all_in_sync(found))
         await write_to_all(topics, "before")
         for replica_id in cluster.ids:
             cluster.kill(replica_id)
-        cluster.start(descriptors=DESCRIPTORS, options=PATIENT)
+        cluster.start(descriptors=FEW, options=PATIENT)
         await write_to_all(topics, "after")
         assert await read_all(topics) == {number: ["before", "after"] for number in range(PARTITIONS)}
         assert ended(cluster) == []

@@ -95,14 +95,24 @@ def test_a_directed_variant_has_a_schedule_and_an_anomaly(variant: DirectedVaria
 
 @pytest.mark.slow
 def test_replica_start_knows_no_variant() -> None:
-    """No option of ``replica start`` names a variant, and its process imports nothing of this package."""
+    """No option of ``replica start`` names a variant, and its process imports nothing of this package.
+
+    Nor does it look for garbage, of which there is none, more than a few times while it imports.
+    """
     names = {option for parameter in start_command().params for option in parameter.opts}
     found = "[module for module in sys.modules if module.startswith('nemesis')]"
-    program = f"import sys, replica.cli.__main__, replica.server.main; print({found})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    looked = "gc.get_stats()[0]['collections'] - before"
+    program = (
+        "import gc, sys; before = gc.get_stats()[0]['collections']; import replica.cli.__main__, replica.server.main"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; print({found}, {looked})"], capture_output=True, text=True, check=True
+    )
+    modules, _, collections = done.stdout.strip().rpartition(" ")
 
     assert not {name for name in names if "variant" in name or "rule" in name}
-    assert done.stdout.strip() == "[]"
+    assert modules == "[]"
+    assert int(collections) < 10
 
 
 def test_an_unknown_variant_is_refused() -> None:

@@ -56,7 +56,7 @@ CONVICTED = [
 ]
 
 
-async def run_on(store: FakeStore, workload: type[ObjectWorkload], recording: Recording, events: int = 1200) -> None:
+async def run_on(store: FakeStore, workload: type[ObjectWorkload], recording: Recording, events: int = 700) -> None:
     """Run the workload until so many events are recorded, and read everything."""
     stop, system = asyncio.Event(), FakeSystem(objects=store)
     runs = workload(Setup(system=system, recorder=recording.recorder, random=Random(7), concurrency=6, keys=3))
