@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,9 +33,6 @@ from nemesis.pipeline.corpora.histories import File, each_judged, reason_of
 from nemesis.pipeline.corpora.schemas import ANOMALIES
 from nemesis.pipeline.engine import EngineName
 from nemesis.verdict import Verdict
-
-if TYPE_CHECKING:
-    pass
 
 RUNS = "runs"
 _ABOUT = [
