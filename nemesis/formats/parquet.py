@@ -37,6 +37,7 @@ def read_parquet(path: Path) -> Iterator[Event | None]:
         with pq.ParquetFile(path, read_dictionary=texts) as file:
             row = 1
             for batch in file.iter_batches(batch_size=rows):
+                batch.validate(full=True)  # a damaged file has texts of which its dictionary has none
                 yield from _events(batch, path, row)
                 row += batch.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
