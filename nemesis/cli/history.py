@@ -40,8 +40,8 @@ def history(folder: Path, condition: str | None, as_json: bool, limit: int | Non
     """Show the operations of a stored RUN, in the order in which they were invoked.
 
     The columns are index, time (seconds since the run began), duration_ms, process (-1 is the nemesis), function, key
-    (the object or the topic-partition, also called partition), value, offset, records, outcome (ok, fail or info),
-    epoch, node, error and detail.
+    (the object or the topic-partition, also called partition), value, "offset" (in double quotes), records, outcome
+    (ok, fail or info), epoch, node, error and detail.
     """
     from nemesis.history.operations import extent_ns, operations_of
     from nemesis.history.reader import read_history, read_replica_events

@@ -1,6 +1,7 @@
 """Which operations are asked for: a condition as SQL has it behind ``WHERE``, of a table of operations, by DuckDB.
 
-Owns what the columns are called in a condition. What else a condition could reach, ``sql_process`` keeps from it.
+Owns what the columns are called in a condition: ``offset`` is a word of SQL, and stands in double quotes. What else a
+condition could reach, ``sql_process`` keeps from it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,6 @@ def where(operations: pa.Table, condition: str) -> pa.Table:
         try:
             found = database.execute(_ROWS.format(names=names, condition=condition)).fetchall()
         except duckdb.Error as error:
-            columns = ", ".join(operations.column_names)
+            columns = ", ".join('"offset"' if name == "offset" else name for name in operations.column_names)
             raise ConditionError(f"{str(error).partition('LINE')[0].strip()}; the columns are {columns}") from error
     return operations.take(pa.array([row for (row,) in found], pa.int64()))

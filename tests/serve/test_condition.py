@@ -56,6 +56,7 @@ def test_a_condition_picks_the_rows_for_which_it_holds(condition: str, found: li
     ("condition", "said"),
     [
         ("proces = 1", "proces"),
+        ("offset = 1", "offset"),
         ("process = 'x'", "'x'"),
         ("outcome = 5", "'ok' to INT32"),
         ('key = "a-0"', "a-0"),
@@ -66,8 +67,12 @@ def test_a_condition_picks_the_rows_for_which_it_holds(condition: str, found: li
     ],
 )
 def test_what_is_wrong_with_a_condition_is_said(condition: str, said: str) -> None:
-    """Whatever is no condition is refused with a reason and the names of the columns, and nothing else can be read."""
+    """Whatever is no condition is refused with a reason and the names of the columns, and nothing else can be read.
+
+    One of the columns has a name that stands in double quotes.
+    """
     with pytest.raises(ConditionError) as refused:
         where(OPERATIONS, condition)
     assert said in str(refused.value).partition("; the columns are index, time, duration_ms")[0]
     assert "; the columns are index, time, duration_ms" in str(refused.value)
+    assert ', "offset", ' in str(refused.value)
