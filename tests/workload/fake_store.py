@@ -94,19 +94,23 @@ class StaleReads(FakeStore):
         return max(0, revision), self.past[max(0, revision)]
 
 
+LOST = 0.2
+"""How many: of a write that another one follows nobody can tell that it was lost."""
+
+
 class LostUpdates(FakeStore):
     """Some writes and additions are acknowledged and not done."""
 
     def put(self, key: str, value: int) -> int:
-        return self.revision if self.random.random() < 0.05 else super().put(key, value)
+        return self.revision if self.random.random() < LOST else super().put(key, value)
 
     def add(self, key: str, amount: int) -> Found:
-        if self.random.random() < 0.05:
+        if self.random.random() < LOST:
             return self.now().get(key, Found(value=0, changed_at=0))
         return super().add(key, amount)
 
     def put_all(self, values: Mapping[str, int]) -> int:
-        return self.revision if self.random.random() < 0.05 else super().put_all(values)
+        return self.revision if self.random.random() < LOST else super().put_all(values)
 
 
 class DoneTwice(FakeStore):
