@@ -5,7 +5,7 @@ the longest. Nobody holds more: a leader begins its epoch with all that is commi
 as the leader's does. One that ends before another begins is out of the question: what was deleted had been committed,
 and an empty log, which ends in no epoch, may be the one that begins last. He looks into the logs himself, as ``replica
 topic describe`` does for a live one. So he does where only those may lead whose disk was replaced: they are there, and
-have no log.
+have no log. Those that have one and cannot read it he starts again first: it may have been the disk, for a moment.
 
 Source: KIP-966, unclean recovery.
 """
@@ -26,6 +26,8 @@ from replica.core.log.log_state import LogState
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 
 LOOK_MS = 500
+_KEY = -2
+"""Under which he holds a process down; faults have numbers from 0."""
 
 
 class Operator:
@@ -36,6 +38,7 @@ class Operator:
         self._partitions = partitions
         self._record = record
         self._caller = Caller(world, dice)
+        self._restarted: set[tuple[TopicPartition, ReplicaId]] = set()
 
     def start(self) -> None:
         """Choose for the first partition that waits, and look again."""
@@ -43,11 +46,28 @@ class Operator:
             replicas = [replica for replica in registration.replicas if self._is_there(name, replica)]
             lost = {replica for replica in registration.replicas if self._has_lost(name, replica)}
             waits = registration.leader_id is None and registration.may_lead <= lost
-            if waits and replicas and len(replicas) + len(lost) == len(registration.replicas):
+            if not waits or len(replicas) + len(lost) < len(registration.replicas):
+                continue
+            unread = sorted(replica for replica in lost if (name, replica) not in self._restarted)
+            if unread:
+                self._restart(name, unread[0])
+                return
+            if replicas:
                 start = max(self._log(name, replica).log_start_offset for replica in replicas)
                 whole = [replica for replica in replicas if self._log(name, replica).log_end_offset >= start]
                 self._elect(name, max(whole, key=partial(self._end, name)))
                 return
+        self._later()
+
+    def _restart(self, name: TopicPartition, replica_id: ReplicaId) -> None:
+        """Let a new process read the log, once."""
+        self._restarted.add((name, replica_id))
+        detail = {"log": f"{name}", "replicas": [replica_id]}
+        self._record.nemesis(EventType.INVOKE, "restart", detail)
+        self._world.hold_down(replica_id, _KEY)
+        self._world.nodes[replica_id].kill("restarted")
+        self._world.release(replica_id, _KEY)
+        self._record.nemesis(EventType.INFO, "restart", detail)
         self._later()
 
     def _elect(self, name: TopicPartition, leader_id: ReplicaId) -> None:

@@ -109,6 +109,12 @@ def test_an_operator_leaves_out_a_log_that_ends_before_another_begins() -> None:
     assert outcome.rare[Rare.PARTITION_WAITED_FOR_OPERATOR] > 0
 
 
+def test_an_operator_has_a_log_read_again_before_he_elects_another_one() -> None:
+    """Seed 1545: the only copy could not be read for a second, and a replica that was being added was elected."""
+    outcome = simulate(SimOptions(seed=1545, world=WorldKind.CLUSTER)).outcome
+    assert outcome.verdict is Verdict.VALID, outcome.reasons
+
+
 def test_seeds_differ_in_their_disks() -> None:
     """In many worlds disks are replaced, and none of these has another cause that takes records from disks for ever."""
     drawn = [draw_cluster_climate(Random(seed)) for seed in range(300)]
