@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchmarks.synth.plan import Newcomers, Placing, Plan
 
@@ -92,7 +92,7 @@ class Partition:
     numbers: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     checksums: dict[tuple[int, int], int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
-    events: list[dict[str, object]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
     is_planted: bool = False
     is_shown: bool = True
     isr_restored: bool = True

@@ -118,7 +118,7 @@ def told(number: int, log: Partition, index: int) -> Iterator[ReplicaEvent]:
     name = partition_name(number)
     yield ReplicaEvent(time_ns=0, replica_id=1, event=BECAME_LEADER, epoch=1, topic_partition=name)
     for place, fields in enumerate(log.events):
-        yield ReplicaEvent(time_ns=(index + place) * NANOSECONDS, topic_partition=name, **fields)  # type: ignore[arg-type]  # the fields of one kind of event each
+        yield ReplicaEvent(time_ns=(index + place) * NANOSECONDS, topic_partition=name, **fields)
     isr = list(REPLICAS) if log.isr_restored else list(REPLICAS[:2])
     claim = {"isr": isr, "replicas": list(REPLICAS), "restored": log.isr_restored, "after_s": 1.0}
     yield ReplicaEvent(

@@ -13,9 +13,3 @@
 ``words`` are what several commands take alike, ``progress`` is what they show on the way, and ``exit`` how every
 command ends.
 """
-
-from __future__ import annotations
-
-import gc
-
-gc.set_threshold(50_000, 20, 20)  # For the reason that ``replica.cli`` gives.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from nemesis.history.operations import ALSO_CALLED
-from nemesis.serve.sql_process import closed_database
+from nemesis.serve.sql_process import RefusedError, closed_database, only_select
 
 _ROWS = """
     SELECT row FROM (
@@ -34,8 +34,8 @@ def where(operations: pa.Table, condition: str) -> pa.Table:
     names = ", ".join(f"{column} AS {other}" for other, column in ALSO_CALLED.items())
     with closed_database({"operations": operations}) as database:
         try:
-            found = database.execute(_ROWS.format(names=names, condition=condition)).fetchall()
-        except duckdb.Error as error:
+            found = database.execute(only_select(database, _ROWS.format(names=names, condition=condition))).fetchall()
+        except (duckdb.Error, RefusedError) as error:
             columns = ", ".join('"offset"' if name == "offset" else name for name in operations.column_names)
             raise ConditionError(f"{str(error).partition('LINE')[0].strip()}; the columns are {columns}") from error
     return operations.take(pa.array([row for (row,) in found], pa.int64()))

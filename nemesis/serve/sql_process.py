@@ -70,7 +70,7 @@ def answer(question: Question, begin: Callable[[], None] = lambda: None) -> Answ
     connection = _database(question.tables)
     try:
         begin()
-        statement = _only_select(connection, question.query)
+        statement = only_select(connection, question.query)
         found = connection.execute(statement)
         columns = tuple(entry[0] for entry in found.description or ())
         return _bounded(columns, found, question.rows_max)
@@ -105,7 +105,8 @@ def closed_database(tables: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _only_select(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
+def only_select(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
+    """The one statement of a query, which only reads. Raises RefusedError, and duckdb.Error for what is no SQL."""
     import duckdb
 
     if _nesting(query) > NESTING_MAX:

@@ -26,8 +26,6 @@ from replica.core.log.log_state import LogState
 from replica.ids import Epoch, Offset, ReplicaId, TopicPartition
 
 LOOK_MS = 500
-_KEY = -2
-"""Under which he holds a process down; faults have numbers from 0."""
 
 
 class Operator:
@@ -64,9 +62,7 @@ class Operator:
         self._restarted.add((name, replica_id))
         detail = {"log": f"{name}", "replicas": [replica_id]}
         self._record.nemesis(EventType.INVOKE, "restart", detail)
-        self._world.hold_down(replica_id, _KEY)
         self._world.nodes[replica_id].kill("restarted")
-        self._world.release(replica_id, _KEY)
         self._record.nemesis(EventType.INFO, "restart", detail)
         self._later()
 

@@ -56,6 +56,8 @@ def test_a_condition_picks_the_rows_for_which_it_holds(condition: str, found: li
     ("condition", "said"),
     [
         ("proces = 1", "proces"),
+        ("1 = 1); select row from (select 1 as row) where (1 = 1", "one statement"),
+        ("(" * 200 + "process = 1" + ")" * 200, "brackets"),
         ("offset = 1", "offset"),
         ("process = 'x'", "'x'"),
         ("outcome = 5", "'ok' to INT32"),

@@ -122,9 +122,9 @@ def _query(text: str) -> None:
     """Only one statement passes, and it is one that reads; nothing is run. Raises RefusedError and duckdb's errors."""
     import duckdb
 
-    from nemesis.serve.sql_process import _only_select
+    from nemesis.serve.sql_process import only_select
 
-    statement = _only_select(_database(), text)
+    statement = only_select(_database(), text)
     assert statement.type in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN), statement.type
 
 
